@@ -1,0 +1,220 @@
+//! Beginning a payment: gates G1 (key), G2 (single flight), G3 (lease), then the core.
+//!
+//! The hole: a person clicks twice, on two devices; a gateway repeats a call; identical calls reach two processes before
+//! any row exists. The guarantee: of the calls for one attempt of one order that are under way, one process works at a
+//! time, and calls of one process share its answer. It is quiet and speed, not truth: with both gates open the core and
+//! its database give the same result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::core::payment_core_client::PaymentCoreClient;
+use contract::order::{CreatePaymentRequest, CreatePaymentResponse, Disposition};
+use contract::reason::{Reason, Refusal};
+use contract::validate::PaymentRequest;
+use idempotency::flight::{Flight, Lost, Shared};
+use idempotency::lease::{Acquired, Lease, Leases};
+use pay_types::Gate;
+use service_kit::grpc::CarryTrace;
+use service_kit::switch::Switches;
+use tokio::time::{Instant, timeout, timeout_at};
+use tonic::metadata::MetadataMap;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+use tracing::Instrument as _;
+
+/// Longest life of the shared work, whoever waits for it; the core answers or fails within it.
+const WORK_MAX: Duration = Duration::from_secs(12);
+/// Pause between two looks at a busy lease.
+const LEASE_POLL: Duration = Duration::from_millis(10);
+/// How long a caller should wait when its first call is still running.
+const IN_PROGRESS_RETRY: Duration = Duration::from_millis(200);
+
+/// A client of the core that carries the trace.
+pub(crate) type Core = PaymentCoreClient<InterceptedService<Channel, CarryTrace>>;
+
+/// An answer of the core, in a form that can be shared.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) response: CreatePaymentResponse,
+    pub(crate) metadata: MetadataMap,
+}
+
+/// What makes two calls the same request: one key used for one body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sameness {
+    idempotency_key: String,
+    fingerprint: Vec<u8>,
+}
+
+type Told = (Sameness, Result<Answer, Status>);
+/// Merchant, order, attempt.
+type Attempt = (String, String, u16);
+
+/// The use case.
+#[derive(Debug, Clone)]
+pub(crate) struct BeginPayment {
+    core: Core,
+    leases: Leases,
+    flight: Arc<Flight<Attempt, Told>>,
+    switches: Switches,
+}
+
+impl BeginPayment {
+    pub(crate) fn new(core: Core, leases: Leases, switches: Switches) -> Self {
+        Self { core, leases, flight: Arc::default(), switches }
+    }
+
+    /// Begins a payment within `deadline`. `wire` is the request as it came, `request` the same, checked.
+    pub(crate) async fn begin(
+        &self,
+        request: &PaymentRequest,
+        wire: CreatePaymentRequest,
+        deadline: Instant,
+    ) -> Result<Response<CreatePaymentResponse>, Status> {
+        let same = Sameness {
+            idempotency_key: request.idempotency_key.as_str().to_owned(),
+            fingerprint: request.fingerprint().as_bytes().to_vec(),
+        };
+        let work = self.work(request, &same, wire.clone());
+        if request.validate_only || !self.switches.is_on(Gate::G2) {
+            let (_, answer) = timeout_at(deadline, work).await.map_err(|_| in_progress())?;
+            return answer.map(respond);
+        }
+        let attempt =
+            (request.merchant_id.to_string(), request.order_no.to_string(), request.attempt_no.get());
+        if !request.wait_if_in_progress && self.flight.holds(&attempt) {
+            return Err(in_progress());
+        }
+        let shared =
+            timeout_at(deadline, self.flight.share(attempt, work)).await.map_err(|_| in_progress())?;
+        match shared {
+            Ok(Shared::Led((_, answer))) => answer.map(respond),
+            Ok(Shared::Followed((led, answer))) if led == same => {
+                metrics::counter!("oncepay_gate_closed_total", "gate" => "G2", "reason" => "shared")
+                    .increment(1);
+                answer.map(|answer| respond(followed(answer)))
+            }
+            // Another key, or another body under the same key: its own answer, now that the order's first call is done.
+            Ok(Shared::Followed(_)) => {
+                let (_, answer) =
+                    timeout_at(deadline, self.work(request, &same, wire)).await.map_err(|_| in_progress())?;
+                answer.map(respond)
+            }
+            Err(Lost) => Err(unavailable()),
+        }
+    }
+
+    /// The work of one flight; not tied to any caller.
+    fn work(
+        &self,
+        request: &PaymentRequest,
+        same: &Sameness,
+        wire: CreatePaymentRequest,
+    ) -> impl Future<Output = Told> + Send + use<> {
+        let (this, same) = (self.clone(), same.clone());
+        let key = format!("pay:lock:{}:{}:{}", request.merchant_id, request.order_no, request.attempt_no);
+        let wait = request.wait_if_in_progress;
+        let leased = !request.validate_only && self.switches.is_on(Gate::G3);
+        let work = async move {
+            let answer = timeout(WORK_MAX, this.under_lease(&key, wait, leased, wire)).await;
+            (same, answer.unwrap_or_else(|_| Err(in_progress())))
+        };
+        work.instrument(tracing::info_span!("order_api.begin_payment"))
+    }
+
+    async fn under_lease(
+        &self,
+        key: &str,
+        wait: bool,
+        leased: bool,
+        wire: CreatePaymentRequest,
+    ) -> Result<Answer, Status> {
+        let lease = if leased { self.lease(key, wait).await? } else { None };
+        let answer = match &lease {
+            Some(held) => tokio::select! {
+                answer = self.call(wire) => answer,
+                // The lease went to another process while we worked: stop, and let the caller ask again. Whatever the core
+                // has begun, the same key finds.
+                () = held.lost() => Err(in_progress()),
+            },
+            None => self.call(wire).await,
+        };
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        answer
+    }
+
+    /// Gate G3. `None`: Redis does not answer, and the gate stands open.
+    async fn lease(&self, key: &str, wait: bool) -> Result<Option<Lease>, Status> {
+        let mut counted = false;
+        loop {
+            match self.leases.acquire(key, "").await {
+                Acquired::Held(lease) => return Ok(Some(lease)),
+                Acquired::Open => return Ok(None),
+                Acquired::Busy { .. } => {}
+            }
+            if !counted {
+                metrics::counter!("oncepay_gate_closed_total", "gate" => "G3", "reason" => "busy")
+                    .increment(1);
+                counted = true;
+            }
+            if !wait {
+                return Err(in_progress());
+            }
+            tokio::time::sleep(LEASE_POLL).await;
+        }
+    }
+
+    async fn call(&self, wire: CreatePaymentRequest) -> Result<Answer, Status> {
+        let response = self.core.clone().create_payment(Request::new(wire)).await.map_err(of_core)?;
+        let (metadata, response, _) = response.into_parts();
+        Ok(Answer { response, metadata })
+    }
+}
+
+/// A follower did not create: for it the payment is a repeat's.
+fn followed(mut answer: Answer) -> Answer {
+    if answer.response.disposition() == Disposition::Created {
+        answer.response.set_disposition(Disposition::Replayed);
+        answer.metadata.insert("idempotent-replayed", tonic::metadata::MetadataValue::from_static("true"));
+    }
+    answer
+}
+
+fn respond(answer: Answer) -> Response<CreatePaymentResponse> {
+    let mut response = Response::new(answer.response);
+    for name in ["idempotent-replayed", "idempotency-first-seen"] {
+        if let Some(value) = answer.metadata.get(name) {
+            response.metadata_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
+/// The core's own refusals pass as they are; a core that cannot be reached is told with a remedy.
+pub(crate) fn of_core(status: Status) -> Status {
+    if contract::reason::of_status(&status).is_some() { status } else { unreachable_core(&status) }
+}
+
+fn unreachable_core(status: &Status) -> Status {
+    tracing::warn!(code = ?status.code(), message = status.message(), "payment-core does not answer");
+    unavailable()
+}
+
+fn unavailable() -> Status {
+    Refusal::new(Reason::Unavailable, "payments cannot be taken right now; send the same key again")
+        .retry_after(Duration::from_millis(500))
+        .into()
+}
+
+fn in_progress() -> Status {
+    Refusal::new(
+        Reason::InProgress,
+        "the first call for this order is still running; send the same key again",
+    )
+    .retry_after(IN_PROGRESS_RETRY)
+    .into()
+}

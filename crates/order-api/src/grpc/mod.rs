@@ -1,0 +1,51 @@
+//! Transport: one file for each call; wire types stop here and at the core's client.
+
+mod create_payment;
+mod read_payment;
+
+use std::sync::Arc;
+
+use contract::order::order_api_server::OrderApi;
+use contract::order::{
+    CreatePaymentRequest, CreatePaymentResponse, GetPaymentRequest, GetPaymentResponse, ListPaymentsRequest,
+    ListPaymentsResponse,
+};
+use service_kit::Clock;
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status};
+
+use crate::begin_payment::{BeginPayment, Core};
+
+/// The service behind the wire.
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
+    pub(crate) core: Core,
+    pub(crate) begin: BeginPayment,
+    pub(crate) clock: Clock,
+    /// Places for create calls.
+    pub(crate) creates: Arc<Semaphore>,
+}
+
+#[tonic::async_trait]
+impl OrderApi for Api {
+    async fn create_payment(
+        &self,
+        request: Request<CreatePaymentRequest>,
+    ) -> Result<Response<CreatePaymentResponse>, Status> {
+        create_payment::handle(self, request).await
+    }
+
+    async fn get_payment(
+        &self,
+        request: Request<GetPaymentRequest>,
+    ) -> Result<Response<GetPaymentResponse>, Status> {
+        read_payment::get(self, request).await
+    }
+
+    async fn list_payments(
+        &self,
+        request: Request<ListPaymentsRequest>,
+    ) -> Result<Response<ListPaymentsResponse>, Status> {
+        read_payment::list(self, request).await
+    }
+}
