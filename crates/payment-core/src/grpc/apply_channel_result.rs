@@ -1,0 +1,115 @@
+//! `ApplyChannelResult`: a verified word of a channel, from any source, into the one settle path.
+
+use bytes::Bytes;
+use contract::core::{
+    ApplyChannelResultRequest, ApplyChannelResultResponse, ChannelAnswer, ChannelFact, ResultOutcome,
+    ResultSource,
+};
+use contract::order;
+use contract::reason::Refusal;
+use contract::{to_offset_date_time, validate};
+use pay_types::{ChannelTxnId, Currency, Invalid, Money};
+use time::OffsetDateTime;
+
+use super::Core;
+use crate::Error;
+use crate::payment::judge::{ChannelResult, Fact, Nonce, Source};
+use crate::payment::settle::{self, Outcome};
+
+/// Bytes of a raw message; what callback-receiver takes.
+const RAW_BYTES_MAX: usize = 64 * 1024;
+/// Characters of the channel's number of ours; longer ones are no numbers of ours, and are cut for the evidence.
+const PAY_NO_MAX: usize = 64;
+/// Characters of the channel's own words.
+const DETAIL_MAX: usize = 500;
+
+pub(super) async fn handle(
+    core: &Core,
+    request: ApplyChannelResultRequest,
+) -> Result<ApplyChannelResultResponse, Error> {
+    let now = core.channels.clock.now();
+    let result = read(request, now)?;
+    let channels = &core.channels;
+    let settled = settle::settle(&channels.pool, &[result], channels.switches, now).await?;
+    let settled = settled.into_iter().next().ok_or(Error::Overtaken)?;
+    let answer = if settled.outcome.accepts() { ChannelAnswer::Accept } else { ChannelAnswer::Refuse };
+    let state = settled.state.map_or(order::PaymentState::Unspecified, order::PaymentState::from);
+    Ok(ApplyChannelResultResponse {
+        outcome: outcome(settled.outcome).into(),
+        answer: answer.into(),
+        state: state.into(),
+    })
+}
+
+fn read(request: ApplyChannelResultRequest, now: OffsetDateTime) -> Result<ChannelResult, Refusal> {
+    let invalid = |field, rule| validate::invalid(Invalid::new(field, rule));
+    let source = match ResultSource::try_from(request.source) {
+        Ok(ResultSource::Notice) => Source::Notice,
+        Ok(ResultSource::Query) => Source::Query,
+        Ok(ResultSource::Statement) => Source::Statement,
+        Ok(ResultSource::Unspecified) | Err(_) => {
+            return Err(invalid("source", "must be NOTICE, QUERY or STATEMENT"));
+        }
+    };
+    if request.raw.len() > RAW_BYTES_MAX {
+        return Err(invalid("raw", "must be at most 64 KiB"));
+    }
+    let channel_txn_id = match request.channel_txn_id.as_str() {
+        "" => None,
+        text => Some(text.parse::<ChannelTxnId>().map_err(validate::invalid)?),
+    };
+    let fact = match ChannelFact::try_from(request.fact) {
+        Ok(ChannelFact::PaySucceeded) => Fact::Paid {
+            amount: money(request.amount.as_ref())?,
+            channel_txn_id: channel_txn_id
+                .clone()
+                .ok_or_else(|| invalid("channel_txn_id", "is needed with PAY_SUCCEEDED"))?,
+        },
+        Ok(ChannelFact::PayClosed) => Fact::Closed,
+        Ok(ChannelFact::PayFailed) => Fact::Failed,
+        Ok(ChannelFact::PayDeclined) => Fact::Declined,
+        Ok(ChannelFact::Unspecified) | Err(_) => return Err(invalid("fact", "must be a known fact")),
+    };
+    if request.pay_no.is_empty() || request.pay_no.contains('\0') {
+        return Err(invalid("pay_no", "must be the number that the channel names"));
+    }
+    Ok(ChannelResult {
+        channel: request.channel.parse().map_err(validate::invalid)?,
+        channel_account: request.channel_account.parse().map_err(validate::invalid)?,
+        source,
+        fact,
+        pay_no: request.pay_no.chars().take(PAY_NO_MAX).collect(),
+        channel_txn_id,
+        occurred_at: request.occurred_at.as_ref().and_then(to_offset_date_time).unwrap_or(now),
+        raw: Bytes::from(request.raw),
+        nonce: request.nonce.map(|nonce| Nonce {
+            key_id: nonce.key_id,
+            nonce: nonce.nonce,
+            notify_id: nonce.notify_id,
+            body_sha256: nonce.body_sha256,
+        }),
+        detail: request.detail.chars().filter(|c| *c != '\0').take(DETAIL_MAX).collect(),
+    })
+}
+
+fn money(money: Option<&contract::common::Money>) -> Result<Money, Refusal> {
+    let money =
+        money.ok_or_else(|| validate::invalid(Invalid::new("amount", "is needed with PAY_SUCCEEDED")))?;
+    Currency::from_code(&money.currency)
+        .and_then(|currency| Money::try_new(money.amount, currency))
+        .map_err(validate::invalid)
+}
+
+fn outcome(outcome: Outcome) -> ResultOutcome {
+    match outcome {
+        Outcome::Applied => ResultOutcome::Applied,
+        Outcome::Duplicate => ResultOutcome::Duplicate,
+        Outcome::Ignored => ResultOutcome::Ignored,
+        Outcome::Recorded => ResultOutcome::Recorded,
+        Outcome::UnexpectedReceipt => ResultOutcome::UnexpectedReceipt,
+        Outcome::AmountMismatch => ResultOutcome::AmountMismatch,
+        Outcome::CrossAccount => ResultOutcome::CrossAccount,
+        Outcome::Orphan => ResultOutcome::Orphan,
+        Outcome::NonceReused => ResultOutcome::NonceReused,
+    }
+}

@@ -1,0 +1,17 @@
+//! The use cases: they decide, and let `store` speak SQL.
+
+pub(crate) mod create;
+pub(crate) mod dispatch;
+pub(crate) mod event;
+pub(crate) mod evidence;
+pub(crate) mod find;
+pub(crate) mod judge;
+#[expect(clippy::module_inception, reason = "the noun of this folder")]
+pub(crate) mod payment;
+pub(crate) mod query;
+pub(crate) mod settle;
+pub(crate) mod settle_effects;
+pub(crate) mod sweep;
+pub(crate) mod transaction;
+
+pub(crate) use payment::{NewPayment, Payment, PaymentRow};

@@ -1,0 +1,135 @@
+//! The jobs that finish what a crash, a lost answer or a lost notice left open: payments that were never sent are sent
+//! under their own number, those in process are asked about, those whose time is over are closed at the channel, orphans
+//! are tried again, old nonces are forgotten. Each job takes rows for itself by `SKIP LOCKED`, so copies share the work.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream;
+use pay_types::{Currency, Money};
+use serde_json::json;
+use service_kit::CancellationToken;
+
+use crate::Error;
+use crate::payment::dispatch::Channels;
+use crate::payment::judge::{ChannelResult, Fact, Source};
+use crate::payment::settle::{self, Outcome};
+use crate::payment::{Payment, query};
+use crate::store;
+use crate::store::anomaly::NewAnomaly;
+use crate::store::orphan::Orphan;
+
+/// Rows a job takes at one time.
+const ROWS_MAX: i64 = 100;
+/// Channel calls of the jobs at one time, so that they never crowd out fresh payments.
+const CALLS_MAX: usize = 16;
+/// Tries of an orphan before a person is told; with doubled delays from five seconds about three hours.
+const ORPHAN_TRIES_MAX: i32 = 12;
+/// Nonces are kept for twice the time window of notices.
+const NONCE_KEPT: time::Duration = time::Duration::seconds(600);
+
+/// When jobs look, and how long they leave a payment alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Schedule {
+    pub(crate) interval: Duration,
+    /// First delay between looks at one payment, seconds; doubled each time.
+    pub(crate) delay_s_min: i32,
+    pub(crate) delay_s_max: i32,
+}
+
+/// Runs the jobs until `shutdown`.
+pub(crate) async fn run(channels: Channels, schedule: Schedule, shutdown: CancellationToken) {
+    while shutdown.run_until_cancelled(tokio::time::sleep(schedule.interval)).await.is_some() {
+        if let Err(error) = run_once(&channels, schedule).await {
+            tracing::warn!(%error, "a sweep did not finish; the next one goes on");
+        }
+    }
+}
+
+/// One pass of every job.
+pub(crate) async fn run_once(channels: &Channels, schedule: Schedule) -> Result<(), Error> {
+    let now = channels.clock.now();
+    let due =
+        store::payment::take_due(&channels.pool, now, schedule.delay_s_min, schedule.delay_s_max, ROWS_MAX)
+            .await?;
+    stream::iter(due)
+        .for_each_concurrent(CALLS_MAX, |payment| async move {
+            if let Err(error) = finish(channels, &payment).await {
+                tracing::warn!(pay.no = %payment.pay_no, %error, "a payment stays open; the next sweep tries again");
+            }
+        })
+        .await;
+    for orphan in
+        store::orphan::take_due(&channels.pool, now, now.saturating_add(time::Duration::minutes(1)), ROWS_MAX)
+            .await?
+    {
+        adopt(channels, &orphan).await?;
+    }
+    store::nonce::purge(&channels.pool, now.saturating_sub(NONCE_KEPT), 10_000).await?;
+    Ok(())
+}
+
+async fn finish(channels: &Channels, payment: &Payment) -> Result<(), Error> {
+    if payment.dispatched_at.is_none() {
+        // Never sent, or sent and not noted: the same number and terms make no second order.
+        channels.dispatch(payment).await
+    } else if payment.expire_at <= channels.clock.now() {
+        query::close(channels, payment).await
+    } else {
+        query::query(channels, payment).await
+    }
+}
+
+/// Tries an orphan again through the one settle path.
+async fn adopt(channels: &Channels, orphan: &Orphan) -> Result<(), Error> {
+    let now = channels.clock.now();
+    let applied = match result_of(orphan, now) {
+        Some(result) => {
+            let settled = settle::settle(&channels.pool, &[result], channels.switches, now).await?;
+            settled.first().is_some_and(|settled| settled.outcome != Outcome::Orphan)
+        }
+        None => false,
+    };
+    if !applied && orphan.tries < ORPHAN_TRIES_MAX {
+        return Ok(());
+    }
+    let mut tx = channels.pool.begin().await?;
+    if !applied {
+        let anomaly = NewAnomaly {
+            kind: "ORPHAN",
+            subject: format!("{}/{}/{}", orphan.channel, orphan.channel_txn_id, orphan.pay_no),
+            detail: json!({ "fact": orphan.action, "amount": orphan.amount, "currency": orphan.currency }),
+            raw: None,
+        };
+        store::anomaly::open_in_tx(&mut tx, &anomaly, now).await?;
+    }
+    store::orphan::end_in_tx(&mut tx, orphan, if applied { "APPLIED" } else { "GIVEN_UP" }).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+fn result_of(orphan: &Orphan, now: time::OffsetDateTime) -> Option<ChannelResult> {
+    let fact = match orphan.action.as_str() {
+        "PAY_SUCCEEDED" => Fact::Paid {
+            amount: Money::try_new(orphan.amount?, Currency::from_code(orphan.currency.as_deref()?).ok()?)
+                .ok()?,
+            channel_txn_id: orphan.channel_txn_id.parse().ok()?,
+        },
+        "PAY_CLOSED" => Fact::Closed,
+        "PAY_FAILED" => Fact::Failed,
+        _ => return None,
+    };
+    Some(ChannelResult {
+        channel: orphan.channel.parse().ok()?,
+        channel_account: orphan.channel_account.parse().ok()?,
+        source: Source::Notice,
+        channel_txn_id: orphan.channel_txn_id.parse().ok(),
+        fact,
+        pay_no: orphan.pay_no.clone(),
+        occurred_at: orphan.occurred_at.unwrap_or(now),
+        raw: Bytes::from(orphan.raw.clone()),
+        nonce: None,
+        detail: String::new(),
+    })
+}
