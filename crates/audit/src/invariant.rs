@@ -1,0 +1,153 @@
+//! The table of queries. Each gives one text column: the key of a row that breaks the rule.
+
+/// Which database a query reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Database {
+    Payment,
+    Ledger,
+}
+
+/// One invariant as a query for the rows that break it.
+#[derive(Debug, Clone, Copy)]
+pub struct Invariant {
+    /// Number in `docs/ARCHITECTURE.md`.
+    pub number: u8,
+    pub rule: &'static str,
+    pub database: Database,
+    pub query: &'static str,
+}
+
+const fn payment(number: u8, rule: &'static str, query: &'static str) -> Invariant {
+    Invariant { number, rule, database: Database::Payment, query }
+}
+
+const fn ledger(number: u8, rule: &'static str, query: &'static str) -> Invariant {
+    Invariant { number, rule, database: Database::Ledger, query }
+}
+
+/// All of them. Queries stop after 100 rows.
+pub const INVARIANTS: &[Invariant] = &[
+    payment(
+        1,
+        "every idempotency key leads to a payment of its merchant",
+        "SELECT l.biz_key FROM idempotent_log l
+         WHERE l.biz_key LIKE 'PAY:CREATE:%'
+           AND NOT EXISTS (SELECT 1 FROM payment p
+                           WHERE p.pay_no = l.result_no AND l.biz_key LIKE 'PAY:CREATE:' || p.merchant_id || ':%')
+         LIMIT 100",
+    ),
+    payment(
+        2,
+        "an order has at most one payment in process or paid",
+        "SELECT merchant_id || ':' || order_no FROM payment WHERE state IN ('PROCESSING', 'SUCCESS')
+         GROUP BY merchant_id, order_no HAVING COUNT(*) > 1 LIMIT 100",
+    ),
+    payment(
+        3,
+        "a payment ends at most once, in the state that its event says",
+        "SELECT p.pay_no FROM payment p
+         JOIN payment_event e ON e.bucket = p.bucket AND e.aggregate_id = p.pay_no AND e.from_state = 'PROCESSING'
+         GROUP BY p.pay_no, p.state
+         HAVING COUNT(*) > 1 OR MIN(e.to_state) <> p.state LIMIT 100",
+    ),
+    payment(
+        5,
+        "an ended payment has the channel's word for it",
+        "SELECT p.pay_no FROM payment p
+         WHERE p.state <> 'PROCESSING'
+           AND NOT EXISTS (SELECT 1 FROM callback_log c
+                           WHERE c.bucket = p.bucket AND c.pay_no = p.pay_no AND c.outcome = 'APPLIED'
+                             AND c.action = CASE p.state WHEN 'SUCCESS' THEN 'PAY_SUCCEEDED'
+                                                         WHEN 'CLOSED' THEN 'PAY_CLOSED' ELSE 'PAY_FAILED' END)
+         LIMIT 100",
+    ),
+    payment(
+        6,
+        "every payment has one PAY_CREATED, and an event for its end if it has ended",
+        "SELECT p.pay_no FROM payment p
+         LEFT JOIN payment_event e ON e.bucket = p.bucket AND e.aggregate_id = p.pay_no
+         GROUP BY p.pay_no, p.state
+         HAVING COUNT(*) FILTER (WHERE e.type = 'PAY_CREATED') <> 1
+             OR COUNT(*) FILTER (WHERE e.from_state = 'PROCESSING') <> (p.state <> 'PROCESSING')::INTEGER
+         LIMIT 100",
+    ),
+    payment(
+        6,
+        "every event belongs to a payment",
+        "SELECT e.msg_key FROM payment_event e
+         WHERE NOT EXISTS (SELECT 1 FROM payment p WHERE p.bucket = e.bucket AND p.pay_no = e.aggregate_id) LIMIT 100",
+    ),
+    payment(
+        6,
+        "every queued event exists",
+        "SELECT o.event_id::TEXT FROM outbox o
+         WHERE NOT EXISTS (SELECT 1 FROM payment_event e WHERE e.bucket = o.bucket AND e.event_id = o.event_id)
+         LIMIT 100",
+    ),
+    payment(
+        9,
+        "refunded is within reserved, reserved within paid",
+        "SELECT pay_no FROM payment
+         WHERE NOT (0 <= refunded AND refunded <= refund_reserved AND refund_reserved <= amount) LIMIT 100",
+    ),
+    payment(
+        10,
+        "every unexpected receipt has its event",
+        "SELECT r.channel || ':' || r.channel_txn_id FROM unexpected_receipt r
+         WHERE NOT EXISTS (SELECT 1 FROM payment_event e
+                           WHERE e.bucket = r.bucket
+                             AND e.msg_key = 'RECEIPT_UNEXPECTED:' || r.channel || ':' || r.channel_txn_id)
+         LIMIT 100",
+    ),
+    payment(
+        10,
+        "one transaction of a channel is booked once: as a payment or as an unexpected receipt",
+        "SELECT p.pay_no FROM payment p
+         JOIN unexpected_receipt r ON r.bucket = p.bucket AND r.channel = p.channel
+                                  AND r.channel_txn_id = p.channel_txn_id
+         WHERE p.state = 'SUCCESS' AND r.state <> 'WITHDRAWN' LIMIT 100",
+    ),
+    payment(
+        11,
+        "amounts are positive integers of an ISO 4217 currency",
+        "SELECT pay_no FROM payment WHERE amount <= 0 OR currency !~ '^[A-Z]{3}$' LIMIT 100",
+    ),
+    ledger(
+        7,
+        "every entry has its dedupe mark, and every mark of money its entry",
+        "SELECT COALESCE(e.msg_key, l.biz_key) FROM entry e
+         FULL JOIN (SELECT biz_key, SUBSTR(biz_key, 9) AS msg_key FROM idempotent_log
+                    WHERE biz_key LIKE 'CONSUME:PAY_SUCCEEDED:%' OR biz_key LIKE 'CONSUME:RECEIPT_%') l
+           ON l.msg_key = e.msg_key
+         WHERE e.msg_key IS NULL OR l.msg_key IS NULL LIMIT 100",
+    ),
+    ledger(
+        8,
+        "every entry balances in each currency",
+        "SELECT e.msg_key FROM entry e LEFT JOIN posting p ON p.entry_id = e.entry_id
+         GROUP BY e.msg_key, p.currency
+         HAVING COUNT(p.entry_id) < 2 OR SUM(CASE p.side WHEN 'D' THEN p.amount ELSE -p.amount END) <> 0 LIMIT 100",
+    ),
+    ledger(
+        8,
+        "running totals are the sums of the postings",
+        "SELECT COALESCE(b.account_code, s.account_code)
+         FROM (SELECT account_code, SUM(debit) AS debit, SUM(credit) AS credit
+               FROM account_balance GROUP BY account_code) b
+         FULL JOIN (SELECT account_code, COALESCE(SUM(amount) FILTER (WHERE side = 'D'), 0) AS debit,
+                           COALESCE(SUM(amount) FILTER (WHERE side = 'C'), 0) AS credit
+                    FROM posting GROUP BY account_code) s ON s.account_code = b.account_code
+         WHERE b.debit IS DISTINCT FROM s.debit OR b.credit IS DISTINCT FROM s.credit LIMIT 100",
+    ),
+    ledger(
+        8,
+        "debits equal credits in each currency",
+        "SELECT currency FROM posting GROUP BY currency
+         HAVING SUM(CASE side WHEN 'D' THEN amount ELSE -amount END) <> 0",
+    ),
+    ledger(
+        12,
+        "nothing is parked",
+        "SELECT topic || '/' || partition_no || '/' || offset_no FROM parked_message WHERE state = 'PARKED' LIMIT 100",
+    ),
+];
