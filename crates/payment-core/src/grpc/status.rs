@@ -34,11 +34,7 @@ pub(super) fn of(error: Error) -> Status {
         | Error::Transport(_)
         | Error::Bind(_)) => {
             let judge = judge(&error);
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                judge,
-                "a call failed by a fault of ours"
-            );
+            tracing::error!(?error, judge, "a call failed by a fault of ours");
             Refusal::new(Reason::Internal, "a fault of ours; the same key is safe to send again").into()
         }
     }

@@ -1,6 +1,8 @@
 //! The use cases: they decide, and let `store` speak SQL.
 
 pub(crate) mod create;
+#[cfg(test)]
+mod create_test;
 pub(crate) mod dispatch;
 pub(crate) mod event;
 pub(crate) mod evidence;
@@ -11,6 +13,8 @@ pub(crate) mod payment;
 pub(crate) mod query;
 pub(crate) mod settle;
 pub(crate) mod settle_effects;
+#[cfg(test)]
+mod settle_test;
 pub(crate) mod sweep;
 pub(crate) mod transaction;
 
