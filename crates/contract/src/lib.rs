@@ -2,6 +2,7 @@
 
 mod convert;
 pub mod event;
+pub mod key;
 pub mod reason;
 pub mod validate;
 

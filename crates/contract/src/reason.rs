@@ -153,6 +153,16 @@ impl Refusal {
     }
 }
 
+/// The refusal of a key that was used for another request; `fields` are those that differ, as far as they are known.
+#[must_use]
+pub fn key_reused(fields: &[&'static str]) -> Refusal {
+    let names = if fields.is_empty() { "other fields".to_owned() } else { fields.join(", ") };
+    let message = format!("the idempotency key was used for another request ({names} differ); use a new key");
+    fields.iter().fold(Refusal::new(Reason::IdempotencyKeyReused, message), |refusal, field| {
+        refusal.field(*field, "differs from the first request with this key")
+    })
+}
+
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         let mut details = ErrorDetails::new();

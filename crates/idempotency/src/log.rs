@@ -179,6 +179,28 @@ pub async fn find(pool: &PgPool, biz_key: &str) -> Result<Option<LogRow>, sqlx::
     .await
 }
 
+/// The oldest keys with a prefix that were first seen before `before`: `(biz_key, result_no)`.
+///
+/// # Errors
+/// Database errors.
+pub async fn older_than(
+    pool: &PgPool,
+    prefix: &str,
+    before: OffsetDateTime,
+    rows_max: i64,
+) -> Result<Vec<(String, String)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "SELECT biz_key, result_no FROM idempotent_log
+         WHERE created_at < $1 AND biz_key LIKE $2 || '%' ORDER BY created_at LIMIT $3",
+        before,
+        prefix,
+        rows_max
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.biz_key, row.result_no)).collect())
+}
+
 fn expect_rows(found: u64, wanted: usize) -> Result<(), sqlx::Error> {
     if u64::try_from(wanted) == Ok(found) { Ok(()) } else { Err(sqlx::Error::RowNotFound) }
 }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::core::payment_core_client::PaymentCoreClient;
+use contract::key;
 use contract::order::{CreatePaymentRequest, CreatePaymentResponse, Disposition};
-use contract::reason::{Reason, Refusal};
+use contract::reason::{self, Reason, Refusal};
 use contract::validate::PaymentRequest;
 use idempotency::flight::{Flight, Lost, Shared};
 use idempotency::lease::{Acquired, Lease, Leases};
-use pay_types::Gate;
+use pay_types::{Fingerprint, FingerprintMatch, Gate};
 use service_kit::grpc::CarryTrace;
 use service_kit::switch::Switches;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -41,14 +42,38 @@ pub(crate) struct Answer {
     pub(crate) metadata: MetadataMap,
 }
 
-/// What makes two calls the same request: one key used for one body.
+/// What a call asks: which key is used for which body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sameness {
+struct Asked {
     idempotency_key: String,
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
 }
 
-type Told = (Sameness, Result<Answer, Status>);
+impl Asked {
+    /// As a lease's note, for the calls of other processes.
+    fn note(&self) -> String {
+        format!("{}:{}", hex::encode(self.fingerprint.as_bytes()), self.idempotency_key)
+    }
+
+    /// A key that is in use for another body is refused at once, before *in progress*: waiting could not help.
+    fn refuse_other_body(&self, idempotency_key: &str, fingerprint: &[u8]) -> Result<(), Status> {
+        if self.idempotency_key != idempotency_key {
+            return Ok(());
+        }
+        match self.fingerprint.compare(fingerprint) {
+            FingerprintMatch::Same => Ok(()),
+            FingerprintMatch::Differs(fields) => Err(reason::key_reused(&fields).into()),
+        }
+    }
+
+    /// The same for the note of a busy lease; a note that cannot be read tells nothing.
+    fn refuse_other_note(&self, note: &str) -> Result<(), Status> {
+        let Some((fingerprint, key)) = note.split_once(':') else { return Ok(()) };
+        hex::decode(fingerprint).map_or(Ok(()), |fingerprint| self.refuse_other_body(key, &fingerprint))
+    }
+}
+
+type Told = Result<Answer, Status>;
 /// Merchant, order, attempt.
 type Attempt = (String, String, u16);
 
@@ -57,7 +82,7 @@ type Attempt = (String, String, u16);
 pub(crate) struct BeginPayment {
     core: Core,
     leases: Leases,
-    flight: Arc<Flight<Attempt, Told>>,
+    flight: Arc<Flight<Attempt, Asked, Told>>,
     switches: Switches,
 }
 
@@ -73,34 +98,34 @@ impl BeginPayment {
         wire: CreatePaymentRequest,
         deadline: Instant,
     ) -> Result<Response<CreatePaymentResponse>, Status> {
-        let same = Sameness {
+        let asked = Asked {
             idempotency_key: request.idempotency_key.as_str().to_owned(),
-            fingerprint: request.fingerprint().as_bytes().to_vec(),
+            fingerprint: request.fingerprint(),
         };
-        let work = self.work(request, &same, wire.clone());
+        let work = self.work(request, &asked, wire.clone());
         if request.validate_only || !self.switches.is_on(Gate::G2) {
-            let (_, answer) = timeout_at(deadline, work).await.map_err(|_| in_progress())?;
-            return answer.map(respond);
+            return timeout_at(deadline, work).await.map_err(|_| in_progress())?.map(respond);
         }
         let attempt =
             (request.merchant_id.to_string(), request.order_no.to_string(), request.attempt_no.get());
-        if !request.wait_if_in_progress && self.flight.holds(&attempt) {
-            return Err(in_progress());
+        if let Some(leader) = self.flight.under_way(&attempt) {
+            asked.refuse_other_body(&leader.idempotency_key, leader.fingerprint.as_bytes())?;
+            if !request.wait_if_in_progress {
+                return Err(in_progress());
+            }
         }
-        let shared =
-            timeout_at(deadline, self.flight.share(attempt, work)).await.map_err(|_| in_progress())?;
-        match shared {
-            Ok(Shared::Led((_, answer))) => answer.map(respond),
-            Ok(Shared::Followed((led, answer))) if led == same => {
+        let shared = self.flight.share(attempt, asked.clone(), work);
+        match timeout_at(deadline, shared).await.map_err(|_| in_progress())? {
+            Ok(Shared::Led(answer)) => answer.map(respond),
+            Ok(Shared::Followed(leader, answer)) if leader == asked => {
                 metrics::counter!("oncepay_gate_closed_total", "gate" => "G2", "reason" => "shared")
                     .increment(1);
                 answer.map(|answer| respond(followed(answer)))
             }
             // Another key, or another body under the same key: its own answer, now that the order's first call is done.
-            Ok(Shared::Followed(_)) => {
-                let (_, answer) =
-                    timeout_at(deadline, self.work(request, &same, wire)).await.map_err(|_| in_progress())?;
-                answer.map(respond)
+            Ok(Shared::Followed(..)) => {
+                let work = self.work(request, &asked, wire);
+                timeout_at(deadline, work).await.map_err(|_| in_progress())?.map(respond)
             }
             Err(Lost) => Err(unavailable()),
         }
@@ -110,28 +135,32 @@ impl BeginPayment {
     fn work(
         &self,
         request: &PaymentRequest,
-        same: &Sameness,
+        asked: &Asked,
         wire: CreatePaymentRequest,
     ) -> impl Future<Output = Told> + Send + use<> {
-        let (this, same) = (self.clone(), same.clone());
+        let (this, asked) = (self.clone(), asked.clone());
         let key = format!("pay:lock:{}:{}:{}", request.merchant_id, request.order_no, request.attempt_no);
         let wait = request.wait_if_in_progress;
         let leased = !request.validate_only && self.switches.is_on(Gate::G3);
         let work = async move {
-            let answer = timeout(WORK_MAX, this.under_lease(&key, wait, leased, wire)).await;
-            (same, answer.unwrap_or_else(|_| Err(in_progress())))
+            let lease = leased.then_some((key.as_str(), &asked));
+            timeout(WORK_MAX, this.under_lease(lease, wait, wire))
+                .await
+                .unwrap_or_else(|_| Err(in_progress()))
         };
         work.instrument(tracing::info_span!("order_api.begin_payment"))
     }
 
     async fn under_lease(
         &self,
-        key: &str,
+        lease: Option<(&str, &Asked)>,
         wait: bool,
-        leased: bool,
         wire: CreatePaymentRequest,
     ) -> Result<Answer, Status> {
-        let lease = if leased { self.lease(key, wait).await? } else { None };
+        let lease = match lease {
+            Some((key, asked)) => self.lease(key, asked, wait).await?,
+            None => None,
+        };
         let answer = match &lease {
             Some(held) => tokio::select! {
                 answer = self.call(wire) => answer,
@@ -148,13 +177,13 @@ impl BeginPayment {
     }
 
     /// Gate G3. `None`: Redis does not answer, and the gate stands open.
-    async fn lease(&self, key: &str, wait: bool) -> Result<Option<Lease>, Status> {
-        let mut counted = false;
+    async fn lease(&self, key: &str, asked: &Asked, wait: bool) -> Result<Option<Lease>, Status> {
+        let (note, mut counted) = (asked.note(), false);
         loop {
-            match self.leases.acquire(key, "").await {
+            match self.leases.acquire(key, &note).await {
                 Acquired::Held(lease) => return Ok(Some(lease)),
                 Acquired::Open => return Ok(None),
-                Acquired::Busy { .. } => {}
+                Acquired::Busy { note } => asked.refuse_other_note(&note)?,
             }
             if !counted {
                 metrics::counter!("oncepay_gate_closed_total", "gate" => "G3", "reason" => "busy")
@@ -179,14 +208,14 @@ impl BeginPayment {
 fn followed(mut answer: Answer) -> Answer {
     if answer.response.disposition() == Disposition::Created {
         answer.response.set_disposition(Disposition::Replayed);
-        answer.metadata.insert("idempotent-replayed", tonic::metadata::MetadataValue::from_static("true"));
+        answer.metadata.insert(key::REPLAYED, tonic::metadata::MetadataValue::from_static("true"));
     }
     answer
 }
 
 fn respond(answer: Answer) -> Response<CreatePaymentResponse> {
     let mut response = Response::new(answer.response);
-    for name in ["idempotent-replayed", "idempotency-first-seen"] {
+    for name in [key::REPLAYED, key::FIRST_SEEN, key::EXPIRES_AT] {
         if let Some(value) = answer.metadata.get(name) {
             response.metadata_mut().insert(name, value.clone());
         }
@@ -196,7 +225,7 @@ fn respond(answer: Answer) -> Response<CreatePaymentResponse> {
 
 /// The core's own refusals pass as they are; a core that cannot be reached is told with a remedy.
 pub(crate) fn of_core(status: Status) -> Status {
-    if contract::reason::of_status(&status).is_some() { status } else { unreachable_core(&status) }
+    if reason::of_status(&status).is_some() { status } else { unreachable_core(&status) }
 }
 
 fn unreachable_core(status: &Status) -> Status {

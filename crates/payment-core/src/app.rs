@@ -55,6 +55,7 @@ impl App {
             dispatches: Arc::clone(&dispatches),
             dispatch_wait_max: Duration::from_millis(settings.dispatch_wait_ms_max),
             first_look: time::Duration::seconds(settings.first_look_s.into()),
+            keys_kept: time::Duration::days(settings.keys_kept_days.into()),
         };
         let service = PaymentCoreServer::new(core).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let routes = grpc::routes(Routes::new(service)).map_err(|e| start(e.to_string()))?;
@@ -66,6 +67,7 @@ impl App {
             interval: Duration::from_millis(settings.sweep_interval_ms),
             delay_s_min: settings.first_look_s,
             delay_s_max: settings.look_s_max,
+            keys_kept: time::Duration::days(settings.keys_kept_days.into()),
         };
         let dispatches_max = u32::try_from(settings.dispatches_max).map_err(|e| start(e.to_string()))?;
         Ok(Self {

@@ -42,6 +42,9 @@ pub struct Settings {
     /// Longest pause between two looks at one payment, seconds.
     #[serde(default = "look_s_max")]
     pub look_s_max: i32,
+    /// Days that idempotency keys of ended payments are known.
+    #[serde(default = "keys_kept_days")]
+    pub keys_kept_days: u32,
 }
 
 fn listen() -> SocketAddr {
@@ -74,4 +77,9 @@ fn first_look_s() -> i32 {
 /// Channels tell within minutes; an hour's pause keeps a forgotten payment cheap until it expires.
 fn look_s_max() -> i32 {
     3_600
+}
+
+/// Beyond every client's last retry and every channel's last notice; keys of payments in process are never forgotten.
+fn keys_kept_days() -> u32 {
+    90
 }

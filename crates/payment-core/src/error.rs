@@ -11,6 +11,10 @@ pub enum Error {
     /// The database, or the way to it, failed. Whether a commit took place is not known: the same key finds out.
     #[error("the payment database failed")]
     Database(#[from] sqlx::Error),
+    /// The connection failed while the commit was on its way: whether it took place is not known. The transaction is run
+    /// again from its inputs, on another connection, and finds its own rows if it did.
+    #[error("the answer to a commit was not heard")]
+    CommitUnheard(#[source] sqlx::Error),
     /// A stored row breaks a rule of the types: someone wrote past this crate.
     #[error("a stored row is not valid: {0}")]
     Corrupt(Invalid),
@@ -41,7 +45,7 @@ impl Error {
     #[must_use]
     pub fn asks_for_another_run(&self) -> bool {
         match self {
-            Self::Database(sqlx::Error::RowNotFound) => true,
+            Self::CommitUnheard(_) | Self::Database(sqlx::Error::RowNotFound) => true,
             Self::Database(error) => service_kit::pg::is_conflict(error),
             Self::Refused(_)
             | Self::Corrupt(_)

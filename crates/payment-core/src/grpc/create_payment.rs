@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::key;
 use contract::order::{CreatePaymentRequest, CreatePaymentResponse, Disposition};
 use contract::reason::Refusal;
 use contract::validate::{self, PaymentRequest};
@@ -108,9 +109,13 @@ async fn answer(
         disposition: disposition.into(),
     });
     let replayed = if disposition == Disposition::Replayed { "true" } else { "false" };
-    response.metadata_mut().insert("idempotent-replayed", MetadataValue::from_static(replayed));
-    if let Some(text) = first_seen.format(&Rfc3339).ok().and_then(|text| text.parse().ok()) {
-        response.metadata_mut().insert("idempotency-first-seen", text);
+    response.metadata_mut().insert(key::REPLAYED, MetadataValue::from_static(replayed));
+    for (name, at) in
+        [(key::FIRST_SEEN, first_seen), (key::EXPIRES_AT, first_seen.saturating_add(core.keys_kept))]
+    {
+        if let Some(text) = at.format(&Rfc3339).ok().and_then(|text| text.parse().ok()) {
+            response.metadata_mut().insert(name, text);
+        }
     }
     Ok(response)
 }

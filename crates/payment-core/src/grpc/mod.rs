@@ -34,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) dispatch_wait_max: Duration,
     /// When a job first looks at a new payment.
     pub(crate) first_look: time::Duration,
+    /// How long keys are known at least.
+    pub(crate) keys_kept: time::Duration,
 }
 
 #[tonic::async_trait]

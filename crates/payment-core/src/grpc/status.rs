@@ -18,7 +18,7 @@ const CONFLICT_RETRY: Duration = Duration::from_millis(50);
 pub(super) fn of(error: Error) -> Status {
     match error {
         Error::Refused(refusal) => (*refusal).into(),
-        Error::Database(error) if pg::is_unavailable(&error) => {
+        Error::Database(error) | Error::CommitUnheard(error) if pg::is_unavailable(&error) => {
             tracing::warn!(%error, "the payment database does not answer");
             Refusal::new(Reason::Unavailable, "the payment database does not answer; send the same key again")
                 .retry_after(DATABASE_RETRY)
@@ -28,6 +28,7 @@ pub(super) fn of(error: Error) -> Status {
         Error::Database(sqlx::Error::RowNotFound) => busy(),
         Error::Database(error) if pg::is_conflict(&error) => busy(),
         error @ (Error::Database(_)
+        | Error::CommitUnheard(_)
         | Error::Corrupt(_)
         | Error::Encode(_)
         | Error::Start(_)

@@ -17,7 +17,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use contract::reason::{Reason, Refusal};
+use contract::reason::{Reason, Refusal, key_reused};
 use contract::validate::PaymentRequest;
 use idempotency::log::{self, Claim, Claimed, LogRow};
 use pay_types::{ChannelAccount, Fingerprint, FingerprintMatch, Gate, PayNo, PaymentState};
@@ -120,7 +120,7 @@ pub(crate) async fn create(
             if validate_only {
                 tx.rollback().await?;
             } else {
-                tx.commit().await?;
+                tx.commit().await.map_err(Error::CommitUnheard)?;
             }
             kill_point("payment_core.create.after_commit");
             Ok(told)
@@ -352,7 +352,7 @@ async fn replay(tx: &mut PgConnection, seen: &[(usize, &Create, LogRow)]) -> Res
             let answer = match command.fingerprint.compare(&row.request_hash) {
                 FingerprintMatch::Differs(fields) => {
                     closed("key_reused");
-                    Err(reused(&fields))
+                    Err(key_reused(&fields))
                 }
                 FingerprintMatch::Same => {
                     // The payment commits with the key that points to it.
@@ -377,14 +377,6 @@ async fn replay(tx: &mut PgConnection, seen: &[(usize, &Create, LogRow)]) -> Res
 
 fn closed(reason: &'static str) {
     metrics::counter!("oncepay_gate_closed_total", "gate" => "G4", "reason" => reason).increment(1);
-}
-
-fn reused(fields: &[&'static str]) -> Refusal {
-    let names = if fields.is_empty() { "other fields".to_owned() } else { fields.join(", ") };
-    let message = format!("the idempotency key was used for another request ({names} differ); use a new key");
-    fields.iter().fold(Refusal::new(Reason::IdempotencyKeyReused, message), |refusal, field| {
-        refusal.field(*field, "differs from the first request with this key")
-    })
 }
 
 /// The row that an insert has just made.

@@ -89,7 +89,7 @@ pub(crate) async fn settle(
             let mut tx = pool.begin().await?;
             let told = decide(&mut tx, &batch, switches, now).await?;
             kill_point("payment_core.settle.before_commit");
-            tx.commit().await?;
+            tx.commit().await.map_err(Error::CommitUnheard)?;
             kill_point("payment_core.settle.after_commit");
             Ok(told)
         })

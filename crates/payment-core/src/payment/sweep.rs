@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream;
-use pay_types::{Currency, Money};
+use idempotency::log;
+use pay_types::{Currency, Money, PayNo};
 use serde_json::json;
 use service_kit::CancellationToken;
 
@@ -26,6 +27,8 @@ const ROWS_MAX: i64 = 100;
 const CALLS_MAX: usize = 16;
 /// Tries of an orphan before a person is told; with doubled delays from five seconds about three hours.
 const ORPHAN_TRIES_MAX: i32 = 12;
+/// Rows that one purge takes, so that it never holds up the hot path.
+const PURGE_ROWS_MAX: i64 = 1_000;
 /// Nonces are kept for twice the time window of notices.
 const NONCE_KEPT: time::Duration = time::Duration::seconds(600);
 
@@ -36,6 +39,8 @@ pub(crate) struct Schedule {
     /// First delay between looks at one payment, seconds; doubled each time.
     pub(crate) delay_s_min: i32,
     pub(crate) delay_s_max: i32,
+    /// How long keys of ended payments are known.
+    pub(crate) keys_kept: time::Duration,
 }
 
 /// Runs the jobs until `shutdown`.
@@ -66,7 +71,25 @@ pub(crate) async fn run_once(channels: &Channels, schedule: Schedule) -> Result<
     {
         adopt(channels, &orphan).await?;
     }
-    store::nonce::purge(&channels.pool, now.saturating_sub(NONCE_KEPT), 10_000).await?;
+    store::nonce::purge(&channels.pool, now.saturating_sub(NONCE_KEPT), PURGE_ROWS_MAX).await?;
+    forget_keys(channels, now.saturating_sub(schedule.keys_kept)).await
+}
+
+/// Forgets old keys of ended payments, a small batch at a time. A key whose payment is in process is never forgotten: its
+/// client may still ask what became of it.
+async fn forget_keys(channels: &Channels, before: time::OffsetDateTime) -> Result<(), Error> {
+    let old = log::older_than(&channels.pool, "PAY:CREATE:", before, PURGE_ROWS_MAX).await?;
+    let numbers: Vec<PayNo> = old.iter().filter_map(|(_, result_no)| result_no.parse().ok()).collect();
+    let mut tx = channels.pool.begin().await?;
+    let payments = store::payment::by_numbers_in_tx(&mut tx, &numbers).await?;
+    let ended = |result_no: &str| {
+        let payment = result_no.parse::<PayNo>().ok().and_then(|number| payments.get(&number));
+        payment.is_some_and(|payment| payment.state.is_terminal())
+    };
+    let keys: Vec<String> =
+        old.iter().filter(|(_, number)| ended(number)).map(|(key, _)| key.clone()).collect();
+    log::forget_in_tx(&mut tx, &keys).await?;
+    tx.commit().await?;
     Ok(())
 }
 
