@@ -1,0 +1,283 @@
+//! Calls to the generic channel. One HTTP exchange each, nothing is sent twice: whether a second one is safe is decided
+//! above, where the payment's row is.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use pay_types::{ChannelTxnId, ChannelWord, PayNo};
+use serde_json::{Map, Value, json};
+use service_kit::Clock;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::Semaphore;
+use tracing::Instrument as _;
+
+use super::sign::{self, Covered, Stamp};
+use super::states::{self, Refusal, Status};
+use crate::accounts::Account;
+use crate::port::{ChannelClient, Closed, CreateOrder, Created, Credential, Outcome, Queried, StatedAmount};
+use crate::strict_json;
+
+/// Calls at the same time over one account. At a usual 100 ms a call it is 2,500 calls a second, and a channel that hangs
+/// holds no more than this many of ours.
+pub const CALLS_PER_ACCOUNT_MAX: usize = 256;
+/// Largest answer: an order is a few hundred bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Longest pay address that is kept.
+const PAY_URL_BYTES_MAX: usize = 2048;
+
+/// Calls over one account.
+#[derive(Debug)]
+pub struct Client {
+    account: Arc<Account>,
+    http: reqwest::Client,
+    limit: Duration,
+    places: Semaphore,
+    clock: Clock,
+}
+
+/// An answer whose signature was checked.
+struct Answer {
+    status: StatusCode,
+    body: Map<String, Value>,
+}
+
+/// Why there is no answer.
+enum NoAnswer {
+    /// All places were taken: nothing was sent.
+    Busy,
+    /// Something may have been sent.
+    Unknown(&'static str),
+}
+
+impl<T> From<NoAnswer> for Outcome<T> {
+    fn from(none: NoAnswer) -> Self {
+        match none {
+            NoAnswer::Busy => Self::RetryLater { code: "CALLS_PER_ACCOUNT_MAX".to_owned() },
+            NoAnswer::Unknown(why) => unknown(why),
+        }
+    }
+}
+
+fn unknown<T>(why: &str) -> Outcome<T> {
+    Outcome::Unknown { why: why.to_owned() }
+}
+
+impl ChannelClient for Client {
+    fn create<'a>(&'a self, order: &'a CreateOrder) -> BoxFuture<'a, Outcome<Created>> {
+        let span = tracing::info_span!("channel.create", pay.no = %order.pay_no);
+        self.observed("create", async move { self.create_order(order).await }).instrument(span).boxed()
+    }
+
+    fn query<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Queried>> {
+        let span = tracing::info_span!("channel.query", pay.no = %pay_no);
+        self.observed("query", async move { self.query_order(pay_no).await }).instrument(span).boxed()
+    }
+
+    fn close<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Closed>> {
+        let span = tracing::info_span!("channel.close", pay.no = %pay_no);
+        self.observed("close", async move { self.close_order(pay_no).await }).instrument(span).boxed()
+    }
+}
+
+impl Client {
+    #[must_use]
+    pub fn new(account: Arc<Account>, http: reqwest::Client, limit: Duration, clock: Clock) -> Self {
+        Self { account, http, limit, places: Semaphore::new(CALLS_PER_ACCOUNT_MAX), clock }
+    }
+
+    async fn create_order(&self, order: &CreateOrder) -> Outcome<Created> {
+        let Ok(expire_at) = order.expire_at.format(&Rfc3339) else {
+            return Outcome::Rejected {
+                code: "FIELD_INVALID".to_owned(),
+                message: "expire_at is no time of RFC 3339".to_owned(),
+            };
+        };
+        let body = json!({
+            "merchant_id": order.merchant_id.as_str(),
+            "pay_no": order.pay_no.as_str(),
+            "amount": order.amount.minor(),
+            "currency": order.amount.currency().code(),
+            "subject": order.subject.as_str(),
+            "expire_at": expire_at,
+            "notify_url": order.notify_url,
+        });
+        let body = Bytes::from(body.to_string());
+        match self.call(Method::POST, "/v1/orders", body).await {
+            Ok(answer) => created(&answer, &order.pay_no),
+            Err(none) => none.into(),
+        }
+    }
+
+    async fn query_order(&self, pay_no: &PayNo) -> Outcome<Queried> {
+        match self.call(Method::GET, &format!("/v1/orders/{pay_no}"), Bytes::new()).await {
+            Ok(answer) if is_not_known(&answer) => Outcome::Accepted(Queried::not_known()),
+            Ok(answer) => queried(&answer, pay_no),
+            Err(none) => none.into(),
+        }
+    }
+
+    async fn close_order(&self, pay_no: &PayNo) -> Outcome<Closed> {
+        let answer = match self.call(Method::POST, &format!("/v1/orders/{pay_no}/close"), Bytes::new()).await
+        {
+            Ok(answer) => answer,
+            Err(none) => return none.into(),
+        };
+        queried(&answer, pay_no).and_then(|order| match order.word {
+            Some(ChannelWord::Closed) => Outcome::Accepted(Closed::Closed),
+            Some(ChannelWord::Paid) => Outcome::Accepted(Closed::AlreadyPaid(order)),
+            Some(ChannelWord::Failed) => unknown("the order has failed instead: query it"),
+            None => unknown("the order is still open after its close: query it"),
+        })
+    }
+
+    /// Counts and times a call.
+    async fn observed<T>(&self, call: &'static str, made: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+        let begun = Instant::now();
+        let outcome = made.await;
+        let channel = self.account.channel().as_str();
+        metrics::histogram!("oncepay_channel_call_seconds", "channel" => channel, "call" => call)
+            .record(begun.elapsed());
+        metrics::counter!("oncepay_channel_calls_total",
+            "channel" => channel, "call" => call, "outcome" => outcome.label())
+        .increment(1);
+        match &outcome {
+            Outcome::Accepted(_) => {}
+            Outcome::Rejected { code, .. } | Outcome::RetryLater { code } => {
+                tracing::warn!(outcome = outcome.label(), code, "the channel refused a call");
+            }
+            Outcome::Unknown { why } => {
+                tracing::warn!(outcome = "unknown", why, "a call has no known outcome")
+            }
+        }
+        outcome
+    }
+
+    /// One exchange, from the wait for a place to the last byte of the answer, within the limit. The wait may take half of
+    /// it: what is sent has at least the other half for its answer, and what was not sent is known not to have been.
+    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, NoAnswer> {
+        let begun = tokio::time::Instant::now();
+        let half = self.limit.checked_div(2).unwrap_or_default();
+        let Ok(Ok(_place)) = tokio::time::timeout(half, self.places.acquire()).await else {
+            return Err(NoAnswer::Busy);
+        };
+        let left = self.limit.saturating_sub(begun.elapsed());
+        tokio::time::timeout(left, self.exchange(method, path, body))
+            .await
+            .unwrap_or(Err(NoAnswer::Unknown("no answer within the time limit")))
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, NoAnswer> {
+        let url = reqwest::Url::parse(&format!("{}{path}", self.account.base_url()))
+            .map_err(|_| NoAnswer::Unknown("the address of the call is none"))?;
+        let mut headers = HeaderMap::new();
+        let covered = Covered::Request { method: method.as_str(), path_and_query: url.path() };
+        let stamp = Stamp { at: self.clock.now(), nonce: &sign::fresh_nonce() };
+        sign::sign(&mut headers, self.account.current_key(), covered, stamp, &body);
+        if method == Method::POST {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let response = self
+            .http
+            .request(method, url)
+            .headers(headers)
+            .body(body)
+            .send()
+            .await
+            .map_err(|_| NoAnswer::Unknown("the connection was lost before an answer"))?;
+        self.answer(response).await
+    }
+
+    async fn answer(&self, mut response: reqwest::Response) -> Result<Answer, NoAnswer> {
+        let status = response.status();
+        if !(status.is_success() || status.is_client_error()) {
+            return Err(NoAnswer::Unknown("the channel answered neither 2xx nor 4xx"));
+        }
+        let mut body = BytesMut::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if body.len().saturating_add(chunk.len()) <= ANSWER_BYTES_MAX => {
+                    body.extend_from_slice(&chunk);
+                }
+                Ok(Some(_)) => return Err(NoAnswer::Unknown("the answer is larger than 64 KiB")),
+                Ok(None) => break,
+                Err(_) => return Err(NoAnswer::Unknown("the connection was lost within the answer")),
+            }
+        }
+        let covered = Covered::Answer { status: status.as_u16() };
+        sign::verify(&self.account, covered, response.headers(), &body, self.clock.now())
+            .map_err(|_| NoAnswer::Unknown("the answer's signature does not verify"))?;
+        let body =
+            strict_json::object(&body).ok_or(NoAnswer::Unknown("the answer is no JSON object of ours"))?;
+        Ok(Answer { status, body })
+    }
+}
+
+fn is_not_known(answer: &Answer) -> bool {
+    answer.status.is_client_error()
+        && strict_json::text(&answer.body, "code").and_then(states::refusal) == Some(Refusal::NotKnown)
+}
+
+/// The order in a 2xx answer, if it is about our number.
+fn order<'a, T>(answer: &'a Answer, pay_no: &PayNo) -> Result<(&'a Map<String, Value>, Status), Outcome<T>> {
+    let body = &answer.body;
+    if !answer.status.is_success() {
+        let code = strict_json::text(body, "code").unwrap_or_default();
+        let message = strict_json::text(body, "message").unwrap_or_default();
+        return Err(states::refused(answer.status.as_u16(), code, message));
+    }
+    if strict_json::text(body, "pay_no") != Some(pay_no.as_str()) {
+        return Err(unknown("the answer is about another order"));
+    }
+    match strict_json::text(body, "status").and_then(states::status) {
+        Some(status) => Ok((body, status)),
+        None => Err(unknown("the order has a status that we do not know")),
+    }
+}
+
+fn created(answer: &Answer, pay_no: &PayNo) -> Outcome<Created> {
+    let body = match order(answer, pay_no) {
+        Ok((body, _)) => body,
+        Err(outcome) => return outcome,
+    };
+    match strict_json::text(body, "pay_url").filter(|url| (1..=PAY_URL_BYTES_MAX).contains(&url.len())) {
+        Some(url) => Outcome::Accepted(Created {
+            credential: Credential::PayUrl(url.to_owned()),
+            channel_txn_id: channel_txn_id(body),
+        }),
+        None => unknown("the order has no pay_url"),
+    }
+}
+
+fn queried(answer: &Answer, pay_no: &PayNo) -> Outcome<Queried> {
+    let (body, status) = match order(answer, pay_no) {
+        Ok(order) => order,
+        Err(outcome) => return outcome,
+    };
+    let minor = body.get("amount").and_then(Value::as_i64);
+    let currency = strict_json::text(body, "currency").map(str::to_owned);
+    let queried = Queried {
+        known: true,
+        word: match status {
+            Status::Open => None,
+            Status::Final(word) => Some(word),
+        },
+        channel_txn_id: channel_txn_id(body),
+        amount: minor.zip(currency).map(|(minor, currency)| StatedAmount { minor, currency }),
+        occurred_at: strict_json::text(body, "occurred_at")
+            .and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok()),
+    };
+    let whole = queried.channel_txn_id.is_some() && queried.amount.is_some() && queried.occurred_at.is_some();
+    if queried.word == Some(ChannelWord::Paid) && !whole {
+        return unknown("a paid order must say its transaction, amount, currency and time");
+    }
+    Outcome::Accepted(queried)
+}
+
+fn channel_txn_id(body: &Map<String, Value>) -> Option<ChannelTxnId> {
+    strict_json::text(body, "channel_txn_id").and_then(|text| text.parse().ok())
+}

@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+
+pub mod accounts;
+pub mod port;
+
+mod registry;
+mod strict_json;
+
+pub mod generic;
+
+pub use accounts::{Account, Accounts, Key};
+pub use port::{
+    Answer, ChannelClient, Closed, CreateOrder, Created, Credential, Fact, HttpAnswer, Notice, NoticeError,
+    NoticeReader, NoticeReason, Outcome, Queried, RawNotice, StatedAmount,
+};
+pub use registry::{ByAccount, ClientSettings, Clients, Error, Readers, clients, readers};

@@ -1,0 +1,170 @@
+//! All adapters of all accounts, found by channel and account.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pay_types::{ChannelAccount, ChannelCode};
+use serde::Deserialize;
+use service_kit::Clock;
+
+use crate::accounts::{Account, Accounts};
+use crate::generic;
+use crate::port::{ChannelClient, NoticeReader};
+
+/// Idle connections that are kept to one channel: as many as a busy minute uses, so that no payment waits for a handshake.
+const IDLE_CONNECTIONS_MAX: usize = 64;
+/// Idle connections are closed before the far side does (a minute is usual): a request into a closing one would be unknown.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// Limits of calls to channels.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ClientSettings {
+    /// Longest call, from the wait for a place to the last byte of the answer, milliseconds.
+    #[serde(default = "call_ms_max")]
+    pub call_ms_max: u64,
+    /// Longest wait for a connection within it, milliseconds.
+    #[serde(default = "connect_ms_max")]
+    pub connect_ms_max: u64,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self { call_ms_max: call_ms_max(), connect_ms_max: connect_ms_max() }
+    }
+}
+
+/// Channels answer within a second or two; beyond five the query job finds out more cheaply than waiting does.
+fn call_ms_max() -> u64 {
+    5_000
+}
+
+/// A handshake across the world takes under half a second.
+fn connect_ms_max() -> u64 {
+    2_000
+}
+
+/// Why the adapters could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "account {account}: this build has no adapter for channel {channel}; take the account out of the channels file"
+    )]
+    NoAdapter { channel: ChannelCode, account: ChannelAccount },
+    #[error("the HTTP client for channels cannot be built")]
+    Http(#[from] reqwest::Error),
+}
+
+/// One adapter for each account.
+pub struct ByAccount<T: ?Sized>(HashMap<(ChannelCode, ChannelAccount), Arc<T>>);
+
+/// Calls to channels.
+pub type Clients = ByAccount<dyn ChannelClient>;
+/// Readers of notices.
+pub type Readers = ByAccount<dyn NoticeReader>;
+
+impl<T: ?Sized> ByAccount<T> {
+    #[must_use]
+    pub fn get(&self, channel: ChannelCode, account: &ChannelAccount) -> Option<&Arc<T>> {
+        self.0.get(&(channel, account.clone()))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (ChannelCode, &ChannelAccount, &Arc<T>)> {
+        self.0.iter().map(|((channel, account), adapter)| (*channel, account, adapter))
+    }
+
+    /// Adapters of one's own, for tests above the wire.
+    #[must_use]
+    pub fn from_adapters(adapters: impl IntoIterator<Item = (ChannelCode, ChannelAccount, Arc<T>)>) -> Self {
+        Self(adapters.into_iter().map(|(channel, account, adapter)| ((channel, account), adapter)).collect())
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for ByAccount<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// A client for each account, all over one HTTP client: connections are shared and kept.
+///
+/// # Errors
+/// [`Error::NoAdapter`] for a channel that this build does not speak; [`Error::Http`].
+pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) -> Result<Clients, Error> {
+    let http = http_client(settings)?;
+    let limit = Duration::from_millis(settings.call_ms_max);
+    each::<dyn ChannelClient>(accounts, |account| match account.channel() {
+        ChannelCode::Generic => {
+            Some(Arc::new(generic::Client::new(account, http.clone(), limit, clock.clone())))
+        }
+        ChannelCode::Alipay | ChannelCode::WechatPay | ChannelCode::Stripe => None,
+    })
+}
+
+/// A reader of notices for each account.
+///
+/// # Errors
+/// [`Error::NoAdapter`] for a channel that this build does not speak.
+pub fn readers(accounts: &Accounts) -> Result<Readers, Error> {
+    each::<dyn NoticeReader>(accounts, |account| match account.channel() {
+        ChannelCode::Generic => Some(Arc::new(generic::Reader::new(account))),
+        ChannelCode::Alipay | ChannelCode::WechatPay | ChannelCode::Stripe => None,
+    })
+}
+
+fn each<T: ?Sized>(
+    accounts: &Accounts,
+    adapter: impl Fn(Arc<Account>) -> Option<Arc<T>>,
+) -> Result<ByAccount<T>, Error> {
+    accounts
+        .iter()
+        .map(|account| {
+            let key = (account.channel(), account.account().clone());
+            match adapter(Arc::clone(account)) {
+                Some(adapter) => Ok((key, adapter)),
+                None => Err(Error::NoAdapter { channel: key.0, account: key.1 }),
+            }
+        })
+        .collect::<Result<_, _>>()
+        .map(ByAccount)
+}
+
+fn http_client(settings: &ClientSettings) -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
+        // A signed request goes where the channels file says, and nowhere else.
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .connect_timeout(Duration::from_millis(settings.connect_ms_max))
+        .pool_idle_timeout(IDLE_MAX)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+        .tcp_nodelay(true)
+        .user_agent("oncepay")
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_without_an_adapter_stops_the_start() {
+        let accounts = Accounts::parse(
+            r#"
+[[account]]
+channel = "alipay"
+account = "main"
+base_url = "https://openapi.alipay.com"
+notify_url = "https://pay.example/v1/callbacks/alipay/main"
+current_key_id = "k1"
+[[account.key]]
+key_id = "k1"
+secret = "secret-00000000000000"
+"#,
+        )
+        .unwrap();
+        let error = readers(&accounts).unwrap_err().to_string();
+        assert!(error.contains("alipay") && error.contains("main"), "{error}");
+        assert!(clients(&accounts, &ClientSettings::default(), &Clock::system()).is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! The port to channels, tested over the wire: what the published vectors fix, what a changed byte does, and how every kind
+//! of answer ends.
+
+#[cfg(test)]
+mod call;
+#[cfg(test)]
+mod mutation;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod vector;
