@@ -1,0 +1,353 @@
+//! The channel's own book: which orders exist, and what was taken from whom. In memory: the simulator is the one part that a
+//! demo never kills.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use time::OffsetDateTime;
+
+use crate::control_types::{BookView, Totals};
+use crate::order::{Charge, Order, OrderView, Status, Terms};
+use crate::plan::{CreateFault, Fate, Lie, Plan};
+
+/// Most orders: about a kilobyte each, so a hundred megabytes; ten times the largest run of the demo.
+const ORDERS_MAX: usize = 100_000;
+
+/// How a create call ended.
+#[derive(Debug)]
+pub(crate) enum Made {
+    New(Order),
+    /// It was there, on the same terms.
+    Same(Order),
+    TermsDiffer,
+    Expired,
+    Full,
+    /// The plan lets the call fail, and nothing was written.
+    FailedBeforeCommit,
+}
+
+/// Why a control call about an order was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    NoSuchOrder,
+    /// The order is in this state, which does not allow it.
+    NotIn(Status),
+}
+
+/// Which of the channel's calls asks for an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Query,
+    Close,
+}
+
+/// What a notice is, for the counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Genuine,
+    ClosedAfterPaid,
+    Lie(Lie),
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    orders: HashMap<String, Order>,
+    /// Numbers in the order of creation.
+    sequence: Vec<String>,
+    plan: Plan,
+    /// Create calls for new numbers since the plan was set; what fates are drawn from.
+    ordinal: u64,
+    last_id: u64,
+    totals: Totals,
+}
+
+/// The book. Nothing waits while it is locked.
+#[derive(Debug)]
+pub(crate) struct Book {
+    inner: Mutex<Inner>,
+    /// Goes into every id, so that a restarted simulator never repeats one that our database has seen.
+    instance: String,
+}
+
+impl Book {
+    pub(crate) fn new(now: OffsetDateTime) -> Self {
+        let instance = format!("{:x}{:04x}", now.unix_timestamp(), rand::random::<u16>());
+        Self { inner: Mutex::default(), instance }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new id that no other run has used.
+    pub(crate) fn id(&self, letter: char) -> String {
+        let mut inner = self.lock();
+        inner.last_id = inner.last_id.saturating_add(1);
+        format!("{letter}{}{:06}", self.instance, inner.last_id)
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        self.lock().plan.clone()
+    }
+
+    /// Sets a plan; the next new order is its first.
+    pub(crate) fn set_plan(&self, plan: Plan) {
+        let mut inner = self.lock();
+        inner.plan = plan;
+        inner.ordinal = 0;
+    }
+
+    /// Makes an order, or finds it made. Idempotent by number: the same terms find the same order.
+    pub(crate) fn make(&self, account: &str, terms: Terms, now: OffsetDateTime) -> Made {
+        let mut inner = self.lock();
+        inner.totals.create_calls = inner.totals.create_calls.saturating_add(1);
+        if let Some(order) = inner.orders.get_mut(&terms.pay_no) {
+            order.counts.create_calls = order.counts.create_calls.saturating_add(1);
+            order.expire(now);
+            let same = order.account == account && order.terms == terms;
+            return if same { Made::Same(order.clone()) } else { Made::TermsDiffer };
+        }
+        if terms.expire_at <= now {
+            return Made::Expired;
+        }
+        if inner.orders.len() >= ORDERS_MAX {
+            return Made::Full;
+        }
+        let fate = Fate::draw(&inner.plan, inner.ordinal);
+        inner.ordinal = inner.ordinal.saturating_add(1);
+        if fate.create_fault == CreateFault::ErrorBeforeCommit {
+            return Made::FailedBeforeCommit;
+        }
+        let order = Order::new(account, terms, fate, now);
+        inner.sequence.push(order.terms.pay_no.clone());
+        inner.orders.insert(order.terms.pay_no.clone(), order.clone());
+        Made::New(order)
+    }
+
+    /// The order of this account under this number, as a channel call sees it; a close call closes it if it can.
+    pub(crate) fn call(&self, account: &str, pay_no: &str, call: Call, now: OffsetDateTime) -> Option<Order> {
+        let mut inner = self.lock();
+        let order = inner.orders.get_mut(pay_no).filter(|order| order.account == account)?;
+        order.expire(now);
+        match call {
+            Call::Query => order.counts.query_calls = order.counts.query_calls.saturating_add(1),
+            Call::Close => {
+                order.counts.close_calls = order.counts.close_calls.saturating_add(1);
+                if order.status == Status::Created {
+                    order.status = Status::Closed;
+                    order.changed_at = now;
+                }
+            }
+        }
+        Some(order.clone())
+    }
+
+    /// Takes the money, unless it was taken: a payer cannot pay one order twice. True: it was taken now.
+    pub(crate) fn charge(&self, pay_no: &str, now: OffsetDateTime) -> Result<(Order, bool), Refused> {
+        let channel_txn_id = self.id('T');
+        let mut inner = self.lock();
+        let order = inner.orders.get_mut(pay_no).ok_or(Refused::NoSuchOrder)?;
+        order.expire(now);
+        match order.status {
+            Status::Paid => Ok((order.clone(), false)),
+            Status::Created => {
+                order.status = Status::Paid;
+                order.changed_at = now;
+                order.charges.push(Charge { channel_txn_id, at: now });
+                Ok((order.clone(), true))
+            }
+            status @ (Status::Closed | Status::Failed) => Err(Refused::NotIn(status)),
+        }
+    }
+
+    /// Takes the money once more, in whatever state: the fault of a channel, or a second payer.
+    pub(crate) fn charge_again(&self, pay_no: &str, now: OffsetDateTime) -> Result<(Order, Charge), Refused> {
+        let charge = Charge { channel_txn_id: self.id('T'), at: now };
+        let mut inner = self.lock();
+        let order = inner.orders.get_mut(pay_no).ok_or(Refused::NoSuchOrder)?;
+        order.charges.push(charge.clone());
+        Ok((order.clone(), charge))
+    }
+
+    /// Ends an unpaid order from the channel's side.
+    pub(crate) fn end(&self, pay_no: &str, status: Status, now: OffsetDateTime) -> Result<Order, Refused> {
+        let mut inner = self.lock();
+        let order = inner.orders.get_mut(pay_no).ok_or(Refused::NoSuchOrder)?;
+        order.expire(now);
+        if order.status != Status::Created && order.status != status {
+            return Err(Refused::NotIn(order.status));
+        }
+        if order.status == Status::Created {
+            order.status = status;
+            order.changed_at = now;
+        }
+        Ok(order.clone())
+    }
+
+    /// The order, for the pay page and for control calls.
+    pub(crate) fn find(&self, pay_no: &str, now: OffsetDateTime) -> Option<Order> {
+        let mut inner = self.lock();
+        let order = inner.orders.get_mut(pay_no)?;
+        order.expire(now);
+        Some(order.clone())
+    }
+
+    /// Counts copies of a notice about an order, and how many of them were answered 2xx.
+    pub(crate) fn sent(&self, pay_no: &str, kind: Kind, copies: u64, acked: u64) {
+        let mut inner = self.lock();
+        match kind {
+            Kind::Genuine => {
+                inner.totals.notices_sent = inner.totals.notices_sent.saturating_add(copies);
+                inner.totals.notices_acked = inner.totals.notices_acked.saturating_add(acked);
+                if let Some(order) = inner.orders.get_mut(pay_no) {
+                    order.counts.notices_sent = order.counts.notices_sent.saturating_add(copies);
+                    order.counts.notices_acked = order.counts.notices_acked.saturating_add(acked);
+                }
+            }
+            Kind::ClosedAfterPaid => {
+                inner.totals.closed_after_paid_sent =
+                    inner.totals.closed_after_paid_sent.saturating_add(copies);
+            }
+            Kind::Lie(_) => {}
+        }
+    }
+
+    /// Counts a lie that is going to be told.
+    pub(crate) fn lied(&self, lie: Lie) {
+        let mut inner = self.lock();
+        let lies = &mut inner.totals.lies;
+        let count = match lie {
+            Lie::WrongAmount => &mut lies.wrong_amount,
+            Lie::UnknownPayNo => &mut lies.unknown_pay_no,
+            Lie::BadSignature => &mut lies.bad_signature,
+            Lie::StaleTimestamp => &mut lies.stale_timestamp,
+        };
+        *count = count.saturating_add(1);
+    }
+
+    /// Changes the other totals.
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Totals)) {
+        change(&mut self.lock().totals);
+    }
+
+    /// The book for control calls; `with_orders` false gives totals only. `pending` is the queue's to fill in.
+    pub(crate) fn view(&self, with_orders: bool, now: OffsetDateTime) -> BookView {
+        let mut inner = self.lock();
+        let mut totals = inner.totals.clone();
+        for order in inner.orders.values_mut() {
+            order.expire(now);
+            add(&mut totals, order);
+        }
+        let orders: Vec<OrderView> = if with_orders {
+            inner.sequence.iter().filter_map(|pay_no| inner.orders.get(pay_no)).map(Order::view).collect()
+        } else {
+            Vec::new()
+        };
+        BookView { totals, orders }
+    }
+}
+
+fn add(totals: &mut Totals, order: &Order) {
+    totals.orders = totals.orders.saturating_add(1);
+    let count = match order.status {
+        Status::Created => &mut totals.orders_created,
+        Status::Paid => &mut totals.orders_paid,
+        Status::Closed => &mut totals.orders_closed,
+        Status::Failed => &mut totals.orders_failed,
+    };
+    *count = count.saturating_add(1);
+    let charges = u64::try_from(order.charges.len()).unwrap_or(u64::MAX);
+    totals.charges = totals.charges.saturating_add(charges);
+    if charges > 0 {
+        let taken = order.terms.amount.saturating_mul(i64::try_from(charges).unwrap_or(i64::MAX));
+        let sum = totals.charged.entry(order.terms.currency.clone()).or_default();
+        *sum = sum.saturating_add(taken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+
+    use super::*;
+
+    fn now() -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp(1_767_240_006).unwrap()
+    }
+
+    fn terms(pay_no: &str, amount: i64) -> Terms {
+        Terms {
+            merchant_id: "M1".to_owned(),
+            pay_no: pay_no.to_owned(),
+            amount,
+            currency: "CNY".to_owned(),
+            subject: "tea".to_owned(),
+            expire_at: now().saturating_add(Duration::hours(1)),
+            notify_url: "http://h/n".to_owned(),
+        }
+    }
+
+    #[test]
+    fn one_number_on_the_same_terms_is_one_order_whoever_repeats_it() {
+        let book = Book::new(now());
+        assert!(matches!(book.make("main", terms("P1", 1), now()), Made::New(_)));
+        assert!(matches!(book.make("main", terms("P1", 1), now()), Made::Same(_)));
+        assert!(matches!(book.make("main", terms("P1", 2), now()), Made::TermsDiffer));
+        assert!(matches!(book.make("second", terms("P1", 1), now()), Made::TermsDiffer));
+        let view = book.view(true, now());
+        assert_eq!((view.totals.orders, view.totals.create_calls), (1, 4));
+        assert_eq!(view.orders[0].create_calls, 4);
+    }
+
+    #[test]
+    fn an_order_is_paid_once_and_a_second_transaction_is_counted() {
+        let book = Book::new(now());
+        let _ = book.make("main", terms("P1", 500), now());
+        let (order, first) = book.charge("P1", now()).unwrap();
+        assert!(first);
+        let (again, second) = book.charge("P1", now()).unwrap();
+        assert!(!second);
+        assert_eq!(order.charges, again.charges);
+        let (_, charge) = book.charge_again("P1", now()).unwrap();
+        assert_ne!(charge.channel_txn_id, order.charges[0].channel_txn_id);
+        let totals = book.view(false, now()).totals;
+        assert_eq!((totals.charges, totals.charged["CNY"], totals.orders_paid), (2, 1000, 1));
+        assert_eq!(book.charge("P9", now()).unwrap_err(), Refused::NoSuchOrder);
+    }
+
+    #[test]
+    fn a_closed_or_expired_order_cannot_be_paid() {
+        let book = Book::new(now());
+        for pay_no in ["P1", "P2"] {
+            let _ = book.make("main", terms(pay_no, 500), now());
+        }
+        let closed = book.call("main", "P1", Call::Close, now()).unwrap();
+        assert_eq!(closed.status, Status::Closed);
+        assert_eq!(book.charge("P1", now()).unwrap_err(), Refused::NotIn(Status::Closed));
+        let later = now() + Duration::hours(1);
+        assert_eq!(book.charge("P2", later).unwrap_err(), Refused::NotIn(Status::Closed));
+        assert!(matches!(book.make("main", terms("P3", 1), later), Made::Expired));
+        assert!(
+            book.call("second", "P1", Call::Query, now()).is_none(),
+            "another account's order is not shown"
+        );
+    }
+
+    #[test]
+    fn a_close_after_the_payment_leaves_it_paid() {
+        let book = Book::new(now());
+        let _ = book.make("main", terms("P1", 500), now());
+        book.charge("P1", now()).unwrap();
+        assert_eq!(book.call("main", "P1", Call::Close, now()).unwrap().status, Status::Paid);
+        assert_eq!(book.end("P1", Status::Failed, now()).unwrap_err(), Refused::NotIn(Status::Paid));
+    }
+
+    #[test]
+    fn a_failure_before_the_commit_leaves_nothing() {
+        let book = Book::new(now());
+        book.set_plan(serde_json::from_str(r#"{"create":{"error_before_commit_percent":100}}"#).unwrap());
+        assert!(matches!(book.make("main", terms("P1", 1), now()), Made::FailedBeforeCommit));
+        book.set_plan(Plan::default());
+        assert!(matches!(book.make("main", terms("P1", 1), now()), Made::New(_)));
+    }
+}

@@ -1,0 +1,157 @@
+//! A notice on the wire: its body, its signature, its one exchange.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use channel::Account;
+use channel::generic::sign::{self, Covered, Stamp};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::control_types::{Received, Signature};
+use crate::order::Order;
+
+/// Largest part of an answer that is kept for the caller.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// What a notice says.
+#[derive(Debug, Clone)]
+pub(crate) struct Fact<'a> {
+    pub(crate) notify_id: &'a str,
+    pub(crate) event: &'a str,
+    pub(crate) merchant_id: &'a str,
+    pub(crate) pay_no: &'a str,
+    /// Empty: the channel has none.
+    pub(crate) channel_txn_id: &'a str,
+    pub(crate) amount: i64,
+    pub(crate) currency: &'a str,
+    pub(crate) occurred_at: String,
+}
+
+impl<'a> Fact<'a> {
+    /// What is true about an order.
+    pub(crate) fn about(order: &'a Order, event: &'a str, notify_id: &'a str) -> Self {
+        Self {
+            notify_id,
+            event,
+            merchant_id: &order.terms.merchant_id,
+            pay_no: &order.terms.pay_no,
+            channel_txn_id: "",
+            amount: order.terms.amount,
+            currency: &order.terms.currency,
+            occurred_at: text(order.changed_at),
+        }
+    }
+
+    pub(crate) fn body(&self) -> Bytes {
+        let mut map = Map::new();
+        for (name, value) in [
+            ("notify_id", json!(self.notify_id)),
+            ("event", json!(self.event)),
+            ("merchant_id", json!(self.merchant_id)),
+            ("pay_no", json!(self.pay_no)),
+            ("channel_txn_id", json!(self.channel_txn_id)),
+            ("amount", json!(self.amount)),
+            ("currency", json!(self.currency)),
+            ("occurred_at", json!(self.occurred_at)),
+        ] {
+            if !(name == "channel_txn_id" && self.channel_txn_id.is_empty()) {
+                map.insert(name.to_owned(), value);
+            }
+        }
+        Bytes::from(Value::Object(map).to_string())
+    }
+}
+
+/// RFC 3339.
+pub(crate) fn text(at: OffsetDateTime) -> String {
+    at.format(&Rfc3339).unwrap_or_default()
+}
+
+/// A message ready to be signed.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) account: Arc<Account>,
+    pub(crate) method: Method,
+    pub(crate) url: reqwest::Url,
+    pub(crate) body: Bytes,
+    pub(crate) signature: Signature,
+    pub(crate) key_id: Option<String>,
+    pub(crate) signed_path: Option<String>,
+    pub(crate) at: OffsetDateTime,
+    pub(crate) nonce: String,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Message {
+    /// A sound notice to `url`.
+    pub(crate) fn new(account: Arc<Account>, url: reqwest::Url, body: Bytes, at: OffsetDateTime) -> Self {
+        Self {
+            account,
+            method: Method::POST,
+            url,
+            body,
+            signature: Signature::Valid,
+            key_id: None,
+            signed_path: None,
+            at,
+            nonce: sign::fresh_nonce(),
+            headers: Vec::new(),
+        }
+    }
+
+    fn signed_headers(&self) -> HeaderMap {
+        let called = match self.url.query() {
+            Some(query) => format!("{}?{query}", self.url.path()),
+            None => self.url.path().to_owned(),
+        };
+        let path_and_query = self.signed_path.as_deref().unwrap_or(&called);
+        let covered = Covered::Request { method: self.method.as_str(), path_and_query };
+        let claimed = self.key_id.as_deref();
+        let key = claimed.and_then(|id| self.account.key(id)).unwrap_or_else(|| self.account.current_key());
+        let body = match self.signature {
+            Signature::Wrong => Bytes::from_static(b"something else"),
+            Signature::Valid | Signature::Missing => self.body.clone(),
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        sign::sign(&mut headers, key, covered, Stamp { at: self.at, nonce: &self.nonce }, &body);
+        if let Some(claimed) = claimed.and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert(sign::KEY_ID, claimed);
+        }
+        if self.signature == Signature::Missing {
+            headers.remove(sign::SIGNATURE);
+        }
+        headers.extend(self.headers.iter().map(|(name, value)| (Some(name.clone()), value.clone())));
+        headers
+    }
+
+    /// Sends it once.
+    pub(crate) async fn send(&self, http: &reqwest::Client) -> Received {
+        let request = http
+            .request(self.method.clone(), self.url.clone())
+            .headers(self.signed_headers())
+            .body(self.body.clone());
+        let mut response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return Received { status: None, body: error.without_url().to_string() },
+        };
+        let status = Some(response.status().as_u16());
+        let mut body = Vec::new();
+        while let Ok(Some(chunk)) = response.chunk().await {
+            if body.len().saturating_add(chunk.len()) > ANSWER_BYTES_MAX {
+                break;
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Received { status, body: String::from_utf8_lossy(&body).into_owned() }
+    }
+}
+
+impl Received {
+    pub(crate) fn is_acked(&self) -> bool {
+        self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+}
