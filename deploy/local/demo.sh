@@ -35,4 +35,4 @@ unset KAFKA_BROKERS ONCEPAY_OUTBOX_RELAY__KAFKA_BROKERS ONCEPAY_LEDGER_CONSUMER_
 "$LOCAL_DIR/services.sh" start
 # shellcheck source=/dev/null
 source "$ENV_FILE"
-"$demo" "$@"
+ONCEPAY_SCRIPTS=$LOCAL_DIR "$demo" "$@"

@@ -114,6 +114,7 @@ fn request(heard: Heard, fact: ChannelFact) -> ApplyChannelResultRequest {
         raw,
         nonce,
         detail: String::new(),
+        merchant_id: notice.merchant_id,
     }
 }
 

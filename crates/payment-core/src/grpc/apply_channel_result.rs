@@ -79,6 +79,7 @@ fn read(request: ApplyChannelResultRequest, now: OffsetDateTime) -> Result<Chann
         source,
         fact,
         pay_no: request.pay_no.chars().take(PAY_NO_MAX).collect(),
+        merchant_id: Some(request.merchant_id).filter(|merchant| !merchant.is_empty()),
         channel_txn_id,
         occurred_at: request.occurred_at.as_ref().and_then(to_offset_date_time).unwrap_or(now),
         raw: Bytes::from(request.raw),

@@ -117,6 +117,7 @@ impl Channels {
             source,
             fact,
             pay_no: payment.pay_no.to_string(),
+            merchant_id: None,
             channel_txn_id,
             occurred_at: now,
             raw: Bytes::from(detail.clone()),

@@ -73,6 +73,8 @@ pub(crate) struct ChannelResult {
     pub(crate) fact: Fact,
     /// As the channel repeats it; not trusted to be a number of ours.
     pub(crate) pay_no: String,
+    /// As the channel names it; `None` where its messages name none.
+    pub(crate) merchant_id: Option<String>,
     /// The channel's number of the transaction, also where no money moved.
     pub(crate) channel_txn_id: Option<ChannelTxnId>,
     pub(crate) occurred_at: OffsetDateTime,
@@ -123,7 +125,12 @@ pub(crate) enum Verdict {
 
 /// The settle table, row by row.
 pub(crate) fn judge(payment: &Payment, result: &ChannelResult) -> Verdict {
-    if payment.channel != result.channel || payment.channel_account != result.channel_account {
+    let other_merchant =
+        result.merchant_id.as_deref().is_some_and(|named| named != payment.merchant_id.as_str());
+    if payment.channel != result.channel
+        || payment.channel_account != result.channel_account
+        || other_merchant
+    {
         return Verdict::CrossAccount;
     }
     let word = match &result.fact {
@@ -198,6 +205,7 @@ mod tests {
             channel_txn_id: None,
             fact,
             pay_no: String::new(),
+            merchant_id: None,
             occurred_at: OffsetDateTime::UNIX_EPOCH,
             raw: Bytes::new(),
             nonce: None,
@@ -246,6 +254,8 @@ mod tests {
             let said = ChannelResult { channel_account: "other".parse().unwrap(), ..paid(100, "CNY", "T1") };
             assert_eq!(judge(&payment(state), &said), Verdict::CrossAccount);
             let said = ChannelResult { channel: ChannelCode::Alipay, ..paid(100, "CNY", "T1") };
+            assert_eq!(judge(&payment(state), &said), Verdict::CrossAccount);
+            let said = ChannelResult { merchant_id: Some("M2".to_owned()), ..paid(100, "CNY", "T1") };
             assert_eq!(judge(&payment(state), &said), Verdict::CrossAccount);
         }
     }

@@ -71,6 +71,7 @@ async fn apply(
         source,
         fact,
         pay_no: payment.pay_no.to_string(),
+        merchant_id: None,
         channel_txn_id: queried.channel_txn_id.clone(),
         occurred_at: queried.occurred_at.unwrap_or_else(|| channels.clock.now()),
         raw: Bytes::from(said.to_string()),

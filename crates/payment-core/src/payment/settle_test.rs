@@ -52,6 +52,7 @@ fn said(pay_no: &PayNo, fact: Fact) -> ChannelResult {
         source: Source::Notice,
         fact,
         pay_no: pay_no.to_string(),
+        merchant_id: None,
         channel_txn_id,
         occurred_at: Clock::system().now(),
         raw: Bytes::from_static(b"raw"),

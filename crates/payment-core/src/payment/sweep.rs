@@ -150,6 +150,7 @@ fn result_of(orphan: &Orphan, now: time::OffsetDateTime) -> Option<ChannelResult
         channel_txn_id: orphan.channel_txn_id.parse().ok(),
         fact,
         pay_no: orphan.pay_no.clone(),
+        merchant_id: None,
         occurred_at: orphan.occurred_at.unwrap_or(now),
         raw: Bytes::from(orphan.raw.clone()),
         nonce: None,
