@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test may overflow, and fails then"))]
+
+mod app;
+mod config;
+mod error;
+mod look;
+mod pace;
+mod publish;
+mod relay;
+mod sample;
+mod store;
+mod waves;
+
+pub use app::App;
+pub use config::Settings;
+pub use error::Error;
+pub use relay::{Relay, Round};

@@ -1,0 +1,10 @@
+//! Properties of the relay, on real PostgreSQL and real Kafka.
+#![cfg(test)]
+
+mod app;
+mod failure;
+mod ownership;
+mod parked;
+mod process;
+mod publish;
+mod stage;
