@@ -52,6 +52,11 @@ run: build ## all services in one process, in the foreground, on the stack of `m
 	@deploy/local/migrate.sh main
 	@source .local/env && exec $(BIN)/oncepay up
 
+.PHONY: bench
+bench: need-rust ## payments a second beside the same rows by pgbench, in release mode; ARGS="--seconds 30"
+	@cargo build $(CARGO_FLAGS) --release
+	@ONCEPAY_BIN_DIR=$(or $(CARGO_TARGET_DIR),target)/release deploy/local/bench.sh $(ARGS)
+
 ##@ Change it
 
 .PHONY: build

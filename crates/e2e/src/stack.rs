@@ -29,6 +29,8 @@ pub struct Wish {
     pub core_process: Option<Vec<(String, String)>>,
     /// Seconds before a job first looks at a payment.
     pub first_look_s: i32,
+    /// Further settings of the core, over the others.
+    pub core_settings: Value,
 }
 
 impl Default for Wish {
@@ -41,6 +43,7 @@ impl Default for Wish {
             brokers: None,
             core_process: None,
             first_look_s: 10,
+            core_settings: json!({}),
         }
     }
 }
@@ -179,14 +182,12 @@ impl Stack {
             self.start_core_process().await;
             return;
         }
-        run!(
-            self,
-            payment_core,
-            json!({
-                "listen": local(self.core_port), "admin_listen": local(0), "database_url": url.expose(),
-                "channels_file": self.channels.path(), "first_look_s": self.wish.first_look_s, "sweep_interval_ms": 100,
-            })
-        );
+        let mut core = json!({
+            "listen": local(self.core_port), "admin_listen": local(0), "database_url": url.expose(),
+            "channels_file": self.channels.path(), "first_look_s": self.wish.first_look_s, "sweep_interval_ms": 100,
+        });
+        core.as_object_mut().unwrap().extend(self.wish.core_settings.as_object().unwrap().clone());
+        run!(self, payment_core, core);
     }
 
     async fn start_core_process(&mut self) {

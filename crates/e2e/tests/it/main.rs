@@ -12,6 +12,7 @@ mod books;
 mod broker_away;
 mod crash;
 mod create;
+mod entrance;
 mod explore;
 mod notice;
 mod refuse;
