@@ -4,6 +4,7 @@
 mod audit;
 mod notice;
 mod outbox;
+mod rebuild;
 mod trace;
 
 use std::process::ExitCode;
@@ -51,6 +52,9 @@ enum Command {
     /// Stored words of channels.
     #[command(subcommand)]
     Notice(notice::Command),
+    /// The books themselves.
+    #[command(subcommand)]
+    Ledger(rebuild::Command),
 }
 
 async fn pool(name: &str, url: &str) -> anyhow::Result<PgPool> {
@@ -71,5 +75,8 @@ async fn main() -> anyhow::Result<ExitCode> {
         Command::Audit => audit::run(&payment, &ledger).await,
         Command::Outbox(command) => outbox::run(&payment, command).await,
         Command::Notice(command) => notice::run(&payment, command).await,
+        Command::Ledger(command) => {
+            rebuild::run(&arguments.databases.ledger_database_url, &ledger, command).await
+        }
     }
 }
