@@ -116,6 +116,17 @@ impl Topic {
         tokio::task::spawn_blocking(move || read_all(&topic)).await.expect("a reader does not panic")
     }
 
+    /// Records that a consumer group has not committed yet.
+    ///
+    /// # Panics
+    /// When the broker does not answer.
+    pub async fn unread(&self, group: &str) -> i64 {
+        let (topic, group) = (self.name.clone(), group.to_owned());
+        let count = tokio::task::spawn_blocking(move || count_unread(&topic, &group)).await;
+        let count = count.expect("a reader does not panic");
+        count.unwrap_or_else(|error| panic!("{} cannot be looked at: {error}", self.name))
+    }
+
     /// Waits until the topic holds at least `count` records, and gives all of them.
     pub async fn wait_for_records(&self, count: usize) -> Vec<Record> {
         wait_for(&format!("{count} records in {}", self.name), async || {
@@ -188,6 +199,26 @@ async fn remove_left_behind() {
         }
     })
     .await;
+}
+
+fn count_unread(topic: &str, group: &str) -> Result<i64, KafkaError> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", brokers()).set("group.id", group).set("log_level", "2");
+    let consumer: BaseConsumer = config.create()?;
+    let metadata = consumer.fetch_metadata(Some(topic), ANSWER_MAX)?;
+    let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
+    let mut asked = TopicPartitionList::new();
+    for partition in (0..).take(partitions) {
+        asked.add_partition(topic, partition);
+    }
+    let committed = consumer.committed_offsets(asked, ANSWER_MAX)?;
+    let mut unread = 0_i64;
+    for element in committed.elements() {
+        let (low, high) = consumer.fetch_watermarks(topic, element.partition(), ANSWER_MAX)?;
+        let next = if let Offset::Offset(offset) = element.offset() { offset } else { low };
+        unread = unread.saturating_add(high.saturating_sub(next));
+    }
+    Ok(unread)
 }
 
 fn read_all(topic: &str) -> Result<Vec<Record>, KafkaError> {

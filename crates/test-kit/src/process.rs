@@ -137,6 +137,14 @@ impl Process {
         .await
     }
 
+    /// Whether it has ended by now.
+    ///
+    /// # Panics
+    /// When the system cannot tell.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a process of ours can be asked").is_some()
+    }
+
     /// What it has written so far.
     #[must_use]
     pub fn log(&self) -> String {
@@ -161,14 +169,12 @@ async fn is_ok(url: &str) -> bool {
     client.get(url).send().await.is_ok_and(|answer| answer.status().is_success())
 }
 
-/// The service's program, beside the test's own.
+/// The service's program: beside our own, or, where that is a test's in `deps`, a folder above.
 fn program(service: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a process knows its own program");
-    let path = own
-        .parent()
-        .and_then(std::path::Path::parent)
-        .map(|folder| folder.join(service))
-        .expect("a test program lies two folders deep");
+    let folder = own.parent().expect("a program lies in a folder");
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    let path = folder.join(service);
     assert!(
         path.is_file(),
         "{} is missing: run `cargo build --workspace` first (`make test` does)",
