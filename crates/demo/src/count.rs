@@ -19,6 +19,19 @@ use crate::storm::Storm;
 /// Longest wait for the last notice and the last event; the channel's schedule of repeats decides it.
 const SETTLE_MAX: Duration = Duration::from_secs(150);
 
+/// What stood before the run, for numbers that runs share.
+#[derive(Debug)]
+pub(crate) struct Before {
+    pub(crate) totals: Totals,
+    refused_kept: i64,
+}
+
+impl Before {
+    pub(crate) async fn read(stack: &Stack, channel: &Channel) -> anyhow::Result<Self> {
+        Ok(Self { totals: channel.totals().await?, refused_kept: refused_kept(stack).await? })
+    }
+}
+
 /// What was found.
 #[derive(Debug)]
 pub(crate) struct Counted {
@@ -70,12 +83,12 @@ pub(crate) async fn wait_settled(
     stack: &Stack,
     channel: &Channel,
     storm: &Storm,
-    before: &Totals,
+    before: &Before,
 ) -> anyhow::Result<()> {
     let started = tokio::time::Instant::now();
     let (merchant, orders) = (storm.merchant_id.as_str(), i64::from(storm.orders));
     loop {
-        let lies = channel.totals().await?.lies.wrong_amount.saturating_sub(before.lies.wrong_amount);
+        let lies = channel.totals().await?.lies.wrong_amount.saturating_sub(before.totals.lies.wrong_amount);
         let now = [
             one(&stack.payment, PAID, merchant).await?,
             one(&stack.ledger, ENTRIES, merchant).await?,
@@ -101,7 +114,7 @@ pub(crate) async fn count(
     stack: &Stack,
     channel: &Channel,
     storm: &Storm,
-    before: &Totals,
+    before: &Before,
 ) -> anyhow::Result<Counted> {
     let merchant = storm.merchant_id.as_str();
     let book = channel.book().await?;
@@ -127,24 +140,24 @@ pub(crate) async fn count(
         orders: i64::from(storm.orders),
         requests: storm.requests.load(Ordering::Relaxed),
         retries: storm.retries.load(Ordering::Relaxed),
-        payments: one(&stack.payment, "SELECT COUNT(*) FROM payment WHERE merchant_id = $1", merchant).await?,
+        payments: one(&stack.payment, "SELECT COUNT(*) FROM payment WHERE merchant_id = $1", merchant)
+            .await?,
         paid: one(&stack.payment, PAID, merchant).await?,
         paid_amount: rows.values().map(|(amount, _)| amount).sum(),
         channel_orders: signed(u64::try_from(ours.len())?),
         create_calls: ours.iter().map(|order| signed(order.create_calls)).sum(),
         charges,
-        charged_amount: ours.iter().filter(|order| order.channel_txn_id.is_some()).map(|order| order.amount).sum(),
+        charged_amount: ours
+            .iter()
+            .filter(|order| order.channel_txn_id.is_some())
+            .map(|order| order.amount)
+            .sum(),
         charges_differing: signed(u64::try_from(differing.count())?),
-        notices: totals.notices_sent.saturating_sub(before.notices_sent),
-        lies: told(&totals.lies).saturating_sub(told(&before.lies)),
-        wrong_amounts: signed(totals.lies.wrong_amount.saturating_sub(before.lies.wrong_amount)),
+        notices: totals.notices_sent.saturating_sub(before.totals.notices_sent),
+        lies: told(&totals.lies).saturating_sub(told(&before.totals.lies)),
+        wrong_amounts: signed(totals.lies.wrong_amount.saturating_sub(before.totals.lies.wrong_amount)),
         receipts: one(&stack.payment, RECEIPTS, merchant).await?,
-        refused_kept: one(
-            &stack.payment,
-            "SELECT COUNT(*) FROM anomaly WHERE $1 <> '' AND kind IN ('SIGNATURE_INVALID', 'TIMESTAMP_OUTSIDE_WINDOW')",
-            merchant,
-        )
-        .await?,
+        refused_kept: refused_kept(stack).await?.saturating_sub(before.refused_kept),
         entries: one(&stack.ledger, ENTRIES, merchant).await?,
         booked_amount: one(
             &stack.ledger,
@@ -159,6 +172,12 @@ pub(crate) async fn count(
         findings: audit::audit(&stack.payment, &stack.ledger).await?,
         wrong: storm.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone(),
     })
+}
+
+/// Notices that were refused at the edge and kept; the table is shared by all runs.
+async fn refused_kept(stack: &Stack) -> anyhow::Result<i64> {
+    let kept = "SELECT COUNT(*) FROM anomaly WHERE $1 = '' AND kind IN ('SIGNATURE_INVALID', 'TIMESTAMP_OUTSIDE_WINDOW')";
+    one(&stack.payment, kept, "").await
 }
 
 /// Debits less credits over all currencies, as finance is told.

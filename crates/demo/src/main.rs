@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let stack = Arc::new(Stack::from_environment().await?);
     println!("Oncepay demo · 演示    {} orders · 订单, seed {}", arguments.orders, arguments.seed);
     let channel = Channel::new(&stack.simulator_url);
-    let before = channel.totals().await?;
+    let before = count::Before::read(&stack, &channel).await?;
     let gates_before = gates::read(&stack).await;
     channel.misbehave(arguments.seed).await?;
 
