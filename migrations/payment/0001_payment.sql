@@ -190,8 +190,71 @@ CREATE TABLE unexpected_receipt (
     created_at      TIMESTAMPTZ NOT NULL DEFAULT now(),
     CONSTRAINT uk_receipt PRIMARY KEY (bucket, channel, channel_txn_id),
     CONSTRAINT ck_receipt_amount_positive CHECK (amount > 0),
-    CONSTRAINT ck_receipt_reason CHECK (reason IN ('LATE_SUCCESS', 'SECOND_TRANSACTION', 'AMOUNT_MISMATCH'))
+    CONSTRAINT ck_receipt_reason CHECK (reason IN ('LATE_SUCCESS', 'SECOND_TRANSACTION', 'AMOUNT_MISMATCH')),
+    -- OPEN: in suspense, for a person to decide; after a refund that failed it names that refund.
+    CONSTRAINT ck_receipt_state CHECK (state IN ('OPEN', 'WITHDRAWN', 'REFUNDING', 'REFUNDED')),
+    CONSTRAINT ck_receipt_refund CHECK (state NOT IN ('REFUNDING', 'REFUNDED') OR refund_no IS NOT NULL)
 );
+
+-- Money on its way back to a payer, under a number of its own that the channel knows it by.
+CREATE TABLE refund (
+    bucket            SMALLINT    NOT NULL,
+    refund_no         TEXT        NOT NULL,
+    -- RECEIPT: money that no payment wanted, sent back by ourselves. PAYMENT: asked for by the merchant.
+    kind              TEXT        NOT NULL,
+    pay_no            TEXT        NOT NULL,
+    merchant_id       TEXT        NOT NULL,
+    -- The merchant's number of its request; NULL for RECEIPT, which nobody asked for.
+    refund_request_no TEXT,
+    amount            BIGINT      NOT NULL,
+    currency          TEXT        NOT NULL,
+    reason            TEXT        NOT NULL,
+    channel           TEXT        NOT NULL,
+    channel_account   TEXT        NOT NULL,
+    -- The channel's number of the transaction whose money goes back.
+    channel_txn_id    TEXT        NOT NULL,
+    -- The channel's own number of the refund, once it has told one.
+    channel_refund_no TEXT,
+    state             TEXT        NOT NULL DEFAULT 'PENDING',
+    version           BIGINT      NOT NULL DEFAULT 1,
+    last_error        TEXT,
+    -- When a job should next look at a live refund, and how often jobs have.
+    next_try_at       TIMESTAMPTZ NOT NULL,
+    tries             INTEGER     NOT NULL DEFAULT 0,
+    traceparent       TEXT,
+    created_at        TIMESTAMPTZ NOT NULL DEFAULT now(),
+    updated_at        TIMESTAMPTZ NOT NULL DEFAULT now(),
+    CONSTRAINT pk_refund PRIMARY KEY (bucket, refund_no),
+    -- G10: a request that comes twice finds the first one's refund.
+    CONSTRAINT uk_refund_request UNIQUE (bucket, pay_no, refund_request_no),
+    CONSTRAINT ck_refund_amount_positive CHECK (amount > 0),
+    CONSTRAINT ck_refund_kind CHECK (kind IN ('RECEIPT', 'PAYMENT')),
+    CONSTRAINT ck_refund_request CHECK ((kind = 'PAYMENT') = (refund_request_no IS NOT NULL)),
+    CONSTRAINT ck_refund_state CHECK (state IN ('PENDING', 'SUBMITTED', 'PROCESSING', 'SUCCESS', 'FAIL'))
+) WITH (fillfactor = 80);
+
+-- G10: an unwanted receipt is sent back once, whatever repeats.
+CREATE UNIQUE INDEX uk_refund_receipt ON refund (bucket, channel, channel_txn_id) WHERE kind = 'RECEIPT';
+-- G10: one refund of a payment in flight. A receipt's refund does not count: it is not the payment's money.
+CREATE UNIQUE INDEX uk_refund_live ON refund (bucket, pay_no)
+    WHERE kind = 'PAYMENT' AND state IN ('PENDING', 'SUBMITTED', 'PROCESSING');
+-- The job's list of work: live refunds, by when to look at them.
+CREATE INDEX ix_refund_due ON refund (next_try_at) WHERE state IN ('PENDING', 'SUBMITTED', 'PROCESSING');
+
+-- A refund ends once, and never goes back a step, whoever asks.
+CREATE FUNCTION refuse_leaving_terminal_refund() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.state <> OLD.state
+       AND (OLD.state IN ('SUCCESS', 'FAIL') OR NEW.state = 'PENDING'
+            OR (OLD.state = 'PROCESSING' AND NEW.state = 'SUBMITTED') OR NEW.version <= OLD.version) THEN
+        RAISE EXCEPTION 'refund % is %, and does not become %', OLD.refund_no, OLD.state, NEW.state
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_refund_terminal_state';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER tr_refund_terminal_state BEFORE UPDATE OF state, version ON refund
+    FOR EACH ROW EXECUTE FUNCTION refuse_leaving_terminal_refund();
 
 -- Words about payments that we do not know (yet): tried again by a job, then shown to a person.
 CREATE TABLE orphan_notice (
@@ -241,7 +304,7 @@ CREATE UNIQUE INDEX uk_anomaly_open ON anomaly (kind, subject) WHERE state = 'OP
 
 -- One role for one service, and no more than it needs. Only payment-core writes; the relay reads, deletes and parks
 -- outbox rows.
-GRANT SELECT, INSERT, UPDATE ON payment, orphan_notice, anomaly, unexpected_receipt, callback_log TO payment_core;
+GRANT SELECT, INSERT, UPDATE ON payment, orphan_notice, anomaly, unexpected_receipt, refund, callback_log TO payment_core;
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotent_log TO payment_core;
 GRANT SELECT, INSERT ON payment_event, outbox TO payment_core;
 GRANT SELECT, INSERT, DELETE ON notice_nonce TO payment_core;

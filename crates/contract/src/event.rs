@@ -36,6 +36,12 @@ pub mod kind {
     pub const RECEIPT_UNEXPECTED: &str = "RECEIPT_UNEXPECTED";
     /// A receipt that was booked for a wrong amount is taken back: the channel told the right one for the transaction.
     pub const RECEIPT_WITHDRAWN: &str = "RECEIPT_WITHDRAWN";
+    /// A refund leaves us: the money is on its way, whatever the channel answers.
+    pub const REFUND_SUBMITTED: &str = "REFUND_SUBMITTED";
+    /// The channel said that the money is back with the payer.
+    pub const REFUND_SUCCEEDED: &str = "REFUND_SUCCEEDED";
+    /// The channel said that it never will be.
+    pub const REFUND_FAILED: &str = "REFUND_FAILED";
 }
 
 /// 64-bit integers as text, as the JSON mapping of protobuf wants them; numbers are read too.

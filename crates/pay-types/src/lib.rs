@@ -8,6 +8,7 @@ mod money;
 mod name;
 mod number;
 mod payment_state;
+mod refund_state;
 
 pub use bucket::{BUCKETS, Bucket};
 pub use fingerprint::{Fingerprint, FingerprintMatch, PaymentTerms};
@@ -19,3 +20,4 @@ pub use name::{
 };
 pub use number::{Entropy, PayNo, RefundNo};
 pub use payment_state::{Advance, ChannelWord, PaymentState};
+pub use refund_state::{RefundAdvance, RefundState, RefundWord};
