@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use crate::control_types::{BookView, Totals};
 use crate::order::{Charge, Order, OrderView, Status, Terms};
 use crate::plan::{CreateFault, Fate, Lie, Plan};
+use crate::refund::{MadeRefund, Refund, RefundStatus, RefundTerms, Refunds};
 
 /// Most orders: about a kilobyte each, so a hundred megabytes; ten times the largest run of the demo.
 const ORDERS_MAX: usize = 100_000;
@@ -46,6 +47,8 @@ pub(crate) enum Call {
 pub(crate) enum Kind {
     Genuine,
     ClosedAfterPaid,
+    /// About a refund.
+    Refund,
     Lie(Lie),
 }
 
@@ -54,6 +57,7 @@ struct Inner {
     orders: HashMap<String, Order>,
     /// Numbers in the order of creation.
     sequence: Vec<String>,
+    refunds: Refunds,
     plan: Plan,
     /// Create calls for new numbers since the plan was set; what fates are drawn from.
     ordinal: u64,
@@ -95,6 +99,7 @@ impl Book {
         let mut inner = self.lock();
         inner.plan = plan;
         inner.ordinal = 0;
+        inner.refunds.restart();
     }
 
     /// Makes an order, or finds it made. Idempotent by number: the same terms find the same order.
@@ -184,6 +189,24 @@ impl Book {
         Ok(order.clone())
     }
 
+    /// Gives money back, or finds it given back under this number.
+    pub(crate) fn refund(&self, account: &str, terms: RefundTerms, now: OffsetDateTime) -> MadeRefund {
+        let channel_refund_no = self.id('C');
+        let inner = &mut *self.lock();
+        let order = inner.orders.get(&terms.pay_no);
+        inner.refunds.make((account, terms), order, channel_refund_no, &inner.plan, now)
+    }
+
+    /// The refund of this account under this number.
+    pub(crate) fn query_refund(&self, account: &str, refund_no: &str) -> Option<Refund> {
+        self.lock().refunds.query(account, refund_no)
+    }
+
+    /// Ends a refund that waits.
+    pub(crate) fn finish_refund(&self, refund_no: &str, now: OffsetDateTime) -> Option<Refund> {
+        self.lock().refunds.finish(refund_no, now)
+    }
+
     /// The order, for the pay page and for control calls.
     pub(crate) fn find(&self, pay_no: &str, now: OffsetDateTime) -> Option<Order> {
         let mut inner = self.lock();
@@ -207,6 +230,9 @@ impl Book {
             Kind::ClosedAfterPaid => {
                 inner.totals.closed_after_paid_sent =
                     inner.totals.closed_after_paid_sent.saturating_add(copies);
+            }
+            Kind::Refund => {
+                inner.totals.refund_notices_sent = inner.totals.refund_notices_sent.saturating_add(copies);
             }
             Kind::Lie(_) => {}
         }
@@ -238,12 +264,26 @@ impl Book {
             order.expire(now);
             add(&mut totals, order);
         }
-        let orders: Vec<OrderView> = if with_orders {
-            inner.sequence.iter().filter_map(|pay_no| inner.orders.get(pay_no)).map(Order::view).collect()
-        } else {
-            Vec::new()
-        };
-        BookView { totals, orders }
+        inner.refunds.add_to(&mut totals);
+        let refunds = inner.refunds.views();
+        if !with_orders {
+            return BookView { totals, orders: Vec::new(), refunds: Vec::new() };
+        }
+        let mut of_order: HashMap<&str, (u64, i64)> = HashMap::new();
+        for refund in refunds.iter().filter(|refund| refund.status != RefundStatus::Failed) {
+            let (count, amount) = of_order.entry(&refund.pay_no).or_default();
+            *count = count.saturating_add(1);
+            *amount = amount.saturating_add(refund.amount);
+        }
+        let orders = inner.sequence.iter().filter_map(|pay_no| inner.orders.get(pay_no));
+        let orders: Vec<OrderView> = orders
+            .map(|order| {
+                let (refunds, refunded) =
+                    of_order.get(order.terms.pay_no.as_str()).copied().unwrap_or_default();
+                OrderView { refunds, refunded, ..order.view() }
+            })
+            .collect();
+        BookView { totals, orders, refunds }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::order::OrderView;
+use crate::refund::RefundView;
 
 /// The whole book.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +13,8 @@ pub struct BookView {
     pub totals: Totals,
     /// In the order of creation; empty when the call asks for totals only.
     pub orders: Vec<OrderView>,
+    /// In the order of creation; empty when the call asks for totals only.
+    pub refunds: Vec<RefundView>,
 }
 
 /// Sums over the book since the start.
@@ -29,7 +32,15 @@ pub struct Totals {
     pub charges: u64,
     /// Minor units taken, by currency.
     pub charged: BTreeMap<String, i64>,
-    /// Genuine notices that were sent, copies and repeats included.
+    /// Distinct refunds.
+    pub refunds: u64,
+    /// Verified refund calls, repeats and refused ones included.
+    pub refund_calls: u64,
+    /// Minor units that went back, by currency.
+    pub refunded: BTreeMap<String, i64>,
+    /// Notices about refunds, copies and repeats included.
+    pub refund_notices_sent: u64,
+    /// Genuine notices about payments that were sent, copies and repeats included.
     pub notices_sent: u64,
     /// Those of them that were answered 2xx.
     pub notices_acked: u64,
@@ -100,6 +111,9 @@ pub struct DirectNotice {
     pub event: Option<String>,
     pub merchant_id: Option<String>,
     pub pay_no: Option<String>,
+    /// Of a notice about a refund: our number of it, and the channel's own.
+    pub refund_no: Option<String>,
+    pub channel_refund_no: Option<String>,
     /// The order's transaction, else a new one. Empty: the field is left out.
     pub channel_txn_id: Option<String>,
     pub amount: Option<i64>,

@@ -49,7 +49,13 @@ pub(crate) struct Parcel {
 /// Something to do at its time.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
-    Pay { pay_no: String },
+    Pay {
+        pay_no: String,
+    },
+    /// The money of a refund arrives, or does not.
+    Refund {
+        refund_no: String,
+    },
     Send(Box<Parcel>),
 }
 
@@ -173,6 +179,7 @@ pub(crate) async fn run(simulator: Arc<Simulator>, shutdown: CancellationToken) 
             let _hand = hand;
             match work {
                 Work::Pay { pay_no } => simulator.auto_pay(&pay_no),
+                Work::Refund { refund_no } => simulator.finish_refund(&refund_no),
                 Work::Send(parcel) => deliver(&simulator, *parcel).await,
             }
             simulator.queue.done();

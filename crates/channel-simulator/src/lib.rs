@@ -11,10 +11,12 @@ mod message;
 mod order;
 mod payer;
 mod plan;
+mod refund;
 
 pub use app::App;
 pub use config::Settings;
 pub use control_types::{BookView, DirectNotice, LieTotals, PayOptions, Received, Signature, Totals};
 pub use error::Error;
 pub use order::{OrderView, Status};
-pub use plan::{AutoPay, CreateFaults, Lies, Plan};
+pub use plan::{AutoPay, CreateFaults, Lies, Plan, RefundFaults};
+pub use refund::{RefundStatus, RefundView};

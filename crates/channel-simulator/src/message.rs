@@ -28,6 +28,8 @@ pub(crate) struct Fact<'a> {
     pub(crate) amount: i64,
     pub(crate) currency: &'a str,
     pub(crate) occurred_at: String,
+    /// Our number of the refund and the channel's own; of a fact about a refund only.
+    pub(crate) refund: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Fact<'a> {
@@ -42,6 +44,7 @@ impl<'a> Fact<'a> {
             amount: order.terms.amount,
             currency: &order.terms.currency,
             occurred_at: text(order.changed_at),
+            refund: None,
         }
     }
 
@@ -60,6 +63,10 @@ impl<'a> Fact<'a> {
             if !(name == "channel_txn_id" && self.channel_txn_id.is_empty()) {
                 map.insert(name.to_owned(), value);
             }
+        }
+        if let Some((refund_no, channel_refund_no)) = self.refund {
+            map.insert("refund_no".to_owned(), json!(refund_no));
+            map.insert("channel_refund_no".to_owned(), json!(channel_refund_no));
         }
         Bytes::from(Value::Object(map).to_string())
     }

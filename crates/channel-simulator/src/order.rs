@@ -98,6 +98,8 @@ impl Order {
             close_calls: self.counts.close_calls,
             notices_sent: self.counts.notices_sent,
             notices_acked: self.counts.notices_acked,
+            refunds: 0,
+            refunded: 0,
             notify_url: self.terms.notify_url.clone(),
             created_at: self.created_at,
             expire_at: self.terms.expire_at,
@@ -130,6 +132,9 @@ pub struct OrderView {
     pub notices_sent: u64,
     /// Those of them that were answered 2xx.
     pub notices_acked: u64,
+    /// Refunds of its money that were made and did not fail, and their minor units; told by the whole book only.
+    pub refunds: u64,
+    pub refunded: i64,
     pub notify_url: String,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,

@@ -13,6 +13,7 @@ use crate::deliver::{Parcel, Work};
 use crate::message::{Fact, text};
 use crate::order::{Charge, Order, Status};
 use crate::plan::{Lie, REPEATS_MAX};
+use crate::refund::{Refund, RefundStatus};
 
 impl Simulator {
     /// Pays an order: takes the money once and tells of it as the plan and the options say.
@@ -87,6 +88,54 @@ impl Simulator {
         }
         if let Some(parcel) = self.parcel(order, fact.body(), Kind::Lie(lie)) {
             self.put(wait, Work::Send(Box::new(parcel)));
+        }
+    }
+
+    /// A new refund: done at once and told, or done later.
+    pub(crate) fn refunded(&self, refund: &Refund) {
+        if refund.status == RefundStatus::Accepted {
+            let work = Work::Refund { refund_no: refund.terms.refund_no.clone() };
+            self.put(Duration::from_millis(refund.fate.done_ms), work);
+        } else {
+            self.tell_refund(refund);
+        }
+    }
+
+    pub(crate) fn finish_refund(&self, refund_no: &str) {
+        if let Some(refund) = self.book.finish_refund(refund_no, self.clock.now()) {
+            self.tell_refund(&refund);
+        }
+    }
+
+    fn tell_refund(&self, refund: &Refund) {
+        if refund.fate.silent {
+            return;
+        }
+        let Some(order) = self.book.find(&refund.terms.pay_no, self.clock.now()) else { return };
+        let event = match refund.status {
+            RefundStatus::Accepted => return,
+            RefundStatus::Succeeded => "refund.succeeded",
+            RefundStatus::Failed => "refund.failed",
+        };
+        let notify_id = self.book.id('N');
+        let fact = Fact {
+            channel_txn_id: &refund.terms.channel_txn_id,
+            amount: refund.terms.amount,
+            occurred_at: text(refund.changed_at),
+            refund: Some((&refund.terms.refund_no, &refund.channel_refund_no)),
+            ..Fact::about(&order, event, &notify_id)
+        };
+        let Some(mut parcel) = self.parcel(&order, fact.body(), Kind::Refund) else { return };
+        if let Ok(url) = reqwest::Url::parse(&refund.terms.notify_url) {
+            parcel.url = url;
+        }
+        parcel.copies = refund.fate.notice_repeats.clamp(1, REPEATS_MAX);
+        if refund.fate.lost_first {
+            parcel.tries = 1;
+            self.book.count(|totals| totals.notices_lost_first = totals.notices_lost_first.saturating_add(1));
+            self.again(parcel);
+        } else {
+            self.put(Duration::from_millis(refund.fate.notice_ms), Work::Send(Box::new(parcel)));
         }
     }
 

@@ -31,6 +31,7 @@ pub struct Plan {
     pub lose_percent: u8,
     pub lies: Lies,
     pub create: CreateFaults,
+    pub refund: RefundFaults,
 }
 
 impl Default for Plan {
@@ -44,6 +45,7 @@ impl Default for Plan {
             lose_percent: 0,
             lies: Lies::default(),
             create: CreateFaults::default(),
+            refund: RefundFaults::default(),
         }
     }
 }
@@ -94,6 +96,26 @@ pub struct CreateFaults {
     pub hang_after_commit_percent: u8,
 }
 
+/// Of 100 new refunds, how many go wrong, and how. Repeats under the same number are answered well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RefundFaults {
+    /// Least and most wait until the money is back, milliseconds. Zero: the call's own answer says that it is.
+    pub done_ms: [u64; 2],
+    /// Taken, and never done.
+    pub fail_percent: u8,
+    /// No notice at all: only a query finds out.
+    pub silent_percent: u8,
+    /// 500, and nothing was done.
+    pub error_before_commit_percent: u8,
+    /// 500, although the refund exists.
+    pub error_after_commit_percent: u8,
+    /// The connection ends, although the refund exists.
+    pub drop_after_commit_percent: u8,
+    /// No answer at all, although the refund exists.
+    pub hang_after_commit_percent: u8,
+}
+
 impl Plan {
     /// Checks a plan from outside.
     ///
@@ -112,6 +134,12 @@ impl Plan {
             ("create.error_after_commit_percent", self.create.error_after_commit_percent),
             ("create.drop_after_commit_percent", self.create.drop_after_commit_percent),
             ("create.hang_after_commit_percent", self.create.hang_after_commit_percent),
+            ("refund.fail_percent", self.refund.fail_percent),
+            ("refund.silent_percent", self.refund.silent_percent),
+            ("refund.error_before_commit_percent", self.refund.error_before_commit_percent),
+            ("refund.error_after_commit_percent", self.refund.error_after_commit_percent),
+            ("refund.drop_after_commit_percent", self.refund.drop_after_commit_percent),
+            ("refund.hang_after_commit_percent", self.refund.hang_after_commit_percent),
         ];
         if let Some((field, _)) = percents.iter().find(|(_, percent)| *percent > 100) {
             return Err(format!("{field} must be 0 to 100"));
@@ -120,6 +148,7 @@ impl Plan {
             ("notice_delay_ms", self.notice_delay_ms),
             ("auto_pay.delay_ms", self.auto_pay.as_ref().map_or([0, 0], |auto| auto.delay_ms)),
             ("create.delay_ms", self.create.delay_ms),
+            ("refund.done_ms", self.refund.done_ms),
         ];
         if let Some((field, _)) = ranges.iter().find(|(_, [low, high])| low > high || *high > DELAY_MS_MAX) {
             return Err(format!("{field} must be [least, most] milliseconds, at most {DELAY_MS_MAX}"));
@@ -131,7 +160,7 @@ impl Plan {
     }
 }
 
-/// What happens to the first create call of an order.
+/// What happens to the first call that makes an order or a refund.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CreateFault {
     None,
@@ -205,6 +234,45 @@ impl Fate {
     }
 }
 
+/// What happens to one refund, all of it drawn when it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RefundFate {
+    pub(crate) fault: CreateFault,
+    pub(crate) done_ms: u64,
+    pub(crate) fails: bool,
+    pub(crate) silent: bool,
+    pub(crate) notice_ms: u64,
+    pub(crate) notice_repeats: u32,
+    pub(crate) lost_first: bool,
+}
+
+impl RefundFate {
+    /// The fate of the `ordinal`-th refund of the plan; from a stream of its own, so that refunds change no order's fate.
+    pub(crate) fn draw(plan: &Plan, ordinal: u64) -> Self {
+        let seed = !plan.seed;
+        let mut rng = StdRng::seed_from_u64(seed.wrapping_add(ordinal.wrapping_mul(SPREAD)));
+        let mut hit = |percent: u8| rng.random_range(0..100_u8) < percent;
+        let faults = [
+            (CreateFault::ErrorBeforeCommit, hit(plan.refund.error_before_commit_percent)),
+            (CreateFault::ErrorAfterCommit, hit(plan.refund.error_after_commit_percent)),
+            (CreateFault::DropAfterCommit, hit(plan.refund.drop_after_commit_percent)),
+            (CreateFault::HangAfterCommit, hit(plan.refund.hang_after_commit_percent)),
+        ];
+        let (fails, silent) = (hit(plan.refund.fail_percent), hit(plan.refund.silent_percent));
+        let lost_first = hit(plan.lose_percent);
+        let mut wait = |[low, high]: [u64; 2]| rng.random_range(low..=high.max(low));
+        Self {
+            fault: faults.iter().find(|(_, hit)| *hit).map_or(CreateFault::None, |(fault, _)| *fault),
+            done_ms: wait(plan.refund.done_ms),
+            fails,
+            silent,
+            notice_ms: wait(plan.notice_delay_ms),
+            notice_repeats: plan.notice_repeats,
+            lost_first,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,6 +287,7 @@ mod tests {
             lose_percent: 20,
             lies: Lies { wrong_amount_percent: 10, bad_signature_percent: 50, ..Lies::default() },
             create: CreateFaults { error_after_commit_percent: 10, ..CreateFaults::default() },
+            refund: RefundFaults::default(),
         }
     }
 

@@ -10,7 +10,7 @@ pub mod generic;
 
 pub use accounts::{Account, Accounts, Key};
 pub use port::{
-    Answer, ChannelClient, Closed, CreateOrder, Created, Credential, Fact, HttpAnswer, Notice, NoticeError,
-    NoticeReader, NoticeReason, Outcome, Queried, RawNotice, StatedAmount,
+    Answer, ChannelClient, Closed, CreateOrder, CreateRefund, Created, Credential, Fact, HttpAnswer, Notice,
+    NoticeError, NoticeReader, NoticeReason, Outcome, Queried, RawNotice, RefundTold, StatedAmount,
 };
 pub use registry::{ByAccount, ClientSettings, Clients, Error, Readers, clients, readers};

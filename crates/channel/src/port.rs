@@ -8,7 +8,7 @@ use std::fmt;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
-use pay_types::{ChannelTxnId, ChannelWord, MerchantId, Money, PayNo, Subject};
+use pay_types::{ChannelTxnId, ChannelWord, MerchantId, Money, PayNo, RefundNo, RefundWord, Subject};
 use time::OffsetDateTime;
 
 /// How a call to a channel ended, and with it what may be done next.
@@ -119,6 +119,43 @@ pub struct StatedAmount {
     pub currency: String,
 }
 
+/// What is asked of a channel for one refund. Repeated with byte-identical terms, it makes no second refund.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateRefund {
+    /// Our number, and the idempotency handle at the channel.
+    pub refund_no: RefundNo,
+    /// The payment whose order received the money.
+    pub pay_no: PayNo,
+    /// The transaction whose money goes back.
+    pub channel_txn_id: ChannelTxnId,
+    pub amount: Money,
+    /// For the payer's statement and for people; a word of ours, no text from outside.
+    pub reason: String,
+    /// Where notices about it go.
+    pub notify_url: String,
+}
+
+/// What the channel says about a refund, in answer to the call that makes it and when asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefundTold {
+    /// False, of a query only: the channel does not know the number *now*. The same refund may be sent again under it.
+    pub known: bool,
+    /// `None` while the channel does not know the number.
+    pub word: Option<RefundWord>,
+    /// The channel's own number of the refund.
+    pub channel_refund_no: Option<String>,
+    pub amount: Option<StatedAmount>,
+    pub occurred_at: Option<OffsetDateTime>,
+}
+
+impl RefundTold {
+    /// The channel does not know the number.
+    #[must_use]
+    pub fn not_known() -> Self {
+        Self { known: false, word: None, channel_refund_no: None, amount: None, occurred_at: None }
+    }
+}
+
 /// Calls to one account of a channel. Every call has a time limit of its own and never retries what may have happened.
 /// `Rejected` and `RetryLater` of a query or a close speak of that call alone, never of the payment.
 pub trait ChannelClient: fmt::Debug + Send + Sync {
@@ -128,6 +165,10 @@ pub trait ChannelClient: fmt::Debug + Send + Sync {
     fn query<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Queried>>;
     /// Asks the channel to close the order. Only `Accepted(Closed)` closes a payment.
     fn close<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Closed>>;
+    /// Makes the refund, or finds it made on the same terms. `Rejected` says that no money goes back under this number.
+    fn refund<'a>(&'a self, refund: &'a CreateRefund) -> BoxFuture<'a, Outcome<RefundTold>>;
+    /// Asks what became of the refund. A number that the channel does not know is `Accepted` with `known: false`.
+    fn query_refund<'a>(&'a self, refund_no: &'a RefundNo) -> BoxFuture<'a, Outcome<RefundTold>>;
 }
 
 /// A notice exactly as it arrived.
@@ -189,6 +230,11 @@ pub struct Notice {
     pub merchant_id: String,
     /// Always there for [`Fact::PaySucceeded`].
     pub channel_txn_id: Option<ChannelTxnId>,
+    /// Our number of the refund as the channel repeats it, at most 64 printable ASCII characters; always there for facts
+    /// about refunds, and only there.
+    pub refund_no: Option<String>,
+    /// The channel's own number of the refund, at most 128 printable ASCII characters.
+    pub channel_refund_no: Option<String>,
     /// Always there for facts about payments.
     pub amount: Option<StatedAmount>,
     /// By the channel's clock; always there for facts about payments.

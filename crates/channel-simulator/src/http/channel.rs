@@ -24,9 +24,9 @@ use crate::plan::CreateFault;
 /// Largest call; an order is a few hundred bytes.
 const CALL_BYTES_MAX: usize = 64 * 1024;
 /// A call that hangs on purpose ends at last, so that a forgotten one holds no connection for ever.
-const HANG_MAX: Duration = Duration::from_secs(120);
-/// Longest number that an order may have.
-const PAY_NO_BYTES_MAX: usize = 64;
+pub(super) const HANG_MAX: Duration = Duration::from_secs(120);
+/// Longest number that an order or a refund may have.
+pub(super) const NUMBER_BYTES_MAX: usize = 64;
 
 pub(super) async fn create(
     State(simulator): State<Arc<Simulator>>,
@@ -94,7 +94,7 @@ async fn about(simulator: &Simulator, pay_no: &str, call: Call, request: axum::e
 }
 
 /// Whose call it is, by the key that verifies it, and its body.
-async fn authenticate(
+pub(super) async fn authenticate(
     simulator: &Simulator,
     request: axum::extract::Request,
 ) -> Result<(Arc<Account>, Bytes), Response> {
@@ -140,7 +140,7 @@ fn names_key(account: &Account, parts: &Parts) -> bool {
 fn read_terms(body: &[u8]) -> Result<Terms, &'static str> {
     let terms: Terms =
         serde_json::from_slice(body).map_err(|_| "the body is not an order in JSON with all its fields")?;
-    if terms.pay_no.len() > PAY_NO_BYTES_MAX || terms.pay_no.parse::<ChannelAccount>().is_err() {
+    if terms.pay_no.len() > NUMBER_BYTES_MAX || terms.pay_no.parse::<ChannelAccount>().is_err() {
         return Err("pay_no must be 1 to 64 letters, digits, '_', '-' or '.'");
     }
     let currency = Currency::from_code(&terms.currency).map_err(|_| "currency is not ISO 4217")?;
@@ -164,12 +164,12 @@ fn show(simulator: &Simulator, order: &Order) -> Value {
     shown
 }
 
-fn error(code: &str, message: &str) -> Value {
+pub(super) fn error(code: &str, message: &str) -> Value {
     json!({ "code": code, "message": message })
 }
 
 /// An answer under the account's current key.
-fn respond(simulator: &Simulator, account: &Account, status: u16, json: &Value) -> Response {
+pub(super) fn respond(simulator: &Simulator, account: &Account, status: u16, json: &Value) -> Response {
     let mut response = unsigned(status, json);
     let nonce = sign::fresh_nonce();
     let stamp = Stamp { at: simulator.clock.now(), nonce: &nonce };
@@ -187,14 +187,14 @@ fn unsigned(status: u16, json: &Value) -> Response {
 }
 
 /// An answer that breaks off: the client sees a lost connection.
-fn dropped() -> Response {
+pub(super) fn dropped() -> Response {
     let broken =
         futures::stream::once(async { Err::<Bytes, _>(std::io::Error::other("dropped on purpose")) });
     Response::new(Body::from_stream(broken))
 }
 
 /// Waits, but not past the end of the service.
-async fn pause(simulator: &Simulator, wait: Duration) {
+pub(super) async fn pause(simulator: &Simulator, wait: Duration) {
     if !wait.is_zero() {
         tokio::select! {
             () = tokio::time::sleep(wait) => {}

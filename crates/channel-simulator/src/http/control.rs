@@ -211,6 +211,7 @@ fn body(simulator: &Simulator, notice: &DirectNotice, order: Option<&Order>) -> 
         amount: notice.amount.or_else(|| terms.map(|terms| terms.amount)).unwrap_or(1),
         currency: &pick(&notice.currency, terms.map(|t| t.currency.clone()), &|| "CNY".to_owned()),
         occurred_at: pick(&notice.occurred_at, None, &|| text(simulator.clock.now())),
+        refund: notice.refund_no.as_deref().zip(Some(notice.channel_refund_no.as_deref().unwrap_or("C0"))),
     }
     .body()
 }

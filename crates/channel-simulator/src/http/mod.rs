@@ -3,6 +3,7 @@
 mod channel;
 mod control;
 mod pay_page;
+mod refund;
 
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub(crate) fn router(simulator: Arc<Simulator>) -> Router {
         .route("/v1/orders", post(channel::create))
         .route("/v1/orders/{pay_no}", get(channel::query))
         .route("/v1/orders/{pay_no}/close", post(channel::close))
+        .route("/v1/refunds", post(refund::create))
+        .route("/v1/refunds/{refund_no}", get(refund::query))
         .route("/pay/{pay_no}", get(pay_page::show).post(pay_page::pay))
         .merge(control)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))

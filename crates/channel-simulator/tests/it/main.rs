@@ -8,4 +8,6 @@ mod control;
 #[cfg(test)]
 mod notice;
 #[cfg(test)]
+mod refund;
+#[cfg(test)]
 mod world;

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use pay_types::{ChannelTxnId, ChannelWord, PayNo};
+use pay_types::{ChannelTxnId, ChannelWord, PayNo, RefundNo};
 use serde_json::{Map, Value, json};
 use service_kit::Clock;
 use time::OffsetDateTime;
@@ -16,10 +16,14 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
+use super::refund;
 use super::sign::{self, Covered, Stamp};
 use super::states::{self, Refusal, Status};
 use crate::accounts::Account;
-use crate::port::{ChannelClient, Closed, CreateOrder, Created, Credential, Outcome, Queried, StatedAmount};
+use crate::port::{
+    ChannelClient, Closed, CreateOrder, CreateRefund, Created, Credential, Outcome, Queried, RefundTold,
+    StatedAmount,
+};
 use crate::strict_json;
 
 /// Calls at the same time over one account. At a usual 100 ms a call it is 2,500 calls a second, and a channel that hangs
@@ -41,9 +45,9 @@ pub struct Client {
 }
 
 /// An answer whose signature was checked.
-struct Answer {
-    status: StatusCode,
-    body: Map<String, Value>,
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) body: Map<String, Value>,
 }
 
 /// Why there is no answer.
@@ -63,7 +67,7 @@ impl<T> From<NoAnswer> for Outcome<T> {
     }
 }
 
-fn unknown<T>(why: &str) -> Outcome<T> {
+pub(super) fn unknown<T>(why: &str) -> Outcome<T> {
     Outcome::Unknown { why: why.to_owned() }
 }
 
@@ -81,6 +85,19 @@ impl ChannelClient for Client {
     fn close<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Closed>> {
         let span = tracing::info_span!("channel.close", pay.no = %pay_no);
         self.observed("close", async move { self.close_order(pay_no).await }).instrument(span).boxed()
+    }
+
+    fn refund<'a>(&'a self, refund: &'a CreateRefund) -> BoxFuture<'a, Outcome<RefundTold>> {
+        let span =
+            tracing::info_span!("channel.refund", pay.no = %refund.pay_no, refund.no = %refund.refund_no);
+        self.observed("refund", async move { self.make_refund(refund).await }).instrument(span).boxed()
+    }
+
+    fn query_refund<'a>(&'a self, refund_no: &'a RefundNo) -> BoxFuture<'a, Outcome<RefundTold>> {
+        let span = tracing::info_span!("channel.query_refund", refund.no = %refund_no);
+        self.observed("query_refund", async move { self.find_refund(refund_no).await })
+            .instrument(span)
+            .boxed()
     }
 }
 
@@ -133,6 +150,21 @@ impl Client {
             Some(ChannelWord::Failed) => unknown("the order has failed instead: query it"),
             None => unknown("the order is still open after its close: query it"),
         })
+    }
+
+    async fn make_refund(&self, refund: &CreateRefund) -> Outcome<RefundTold> {
+        match self.call(Method::POST, "/v1/refunds", refund::body(refund)).await {
+            Ok(answer) => refund::told(&answer, &refund.refund_no),
+            Err(none) => none.into(),
+        }
+    }
+
+    async fn find_refund(&self, refund_no: &RefundNo) -> Outcome<RefundTold> {
+        match self.call(Method::GET, &format!("/v1/refunds/{refund_no}"), Bytes::new()).await {
+            Ok(answer) if is_not_known(&answer) => Outcome::Accepted(RefundTold::not_known()),
+            Ok(answer) => refund::told(&answer, refund_no),
+            Err(none) => none.into(),
+        }
     }
 
     /// Counts and times a call.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::refund::CHANNEL_REFUND_NO_BYTES_MAX;
 use super::sign::{self, Covered, Verified};
 use crate::accounts::Account;
 use crate::port::{
@@ -74,6 +75,8 @@ fn parse(body: &[u8], verified: Verified) -> Result<Notice, NoticeError> {
         pay_no: String::new(),
         merchant_id: String::new(),
         channel_txn_id: None,
+        refund_no: None,
+        channel_refund_no: None,
         amount: None,
         occurred_at: None,
         key_id: verified.key_id,
@@ -81,6 +84,13 @@ fn parse(body: &[u8], verified: Verified) -> Result<Notice, NoticeError> {
     };
     if fact != Fact::Other {
         fill(&mut notice, &map)?;
+    }
+    if matches!(fact, Fact::RefundSucceeded | Fact::RefundFailed) {
+        notice.refund_no = Some(
+            printable(&map, "refund_no", NUMBER_BYTES_MAX)
+                .ok_or(malformed("refund_no must be 1 to 64 printable ASCII characters"))?,
+        );
+        notice.channel_refund_no = printable(&map, "channel_refund_no", CHANNEL_REFUND_NO_BYTES_MAX);
     }
     Ok(notice)
 }
@@ -267,12 +277,26 @@ secret = "generic-secret-current-0001"
             ("payment.closed", Fact::PayClosed),
             ("payment.failed", Fact::PayFailed),
             ("payment.declined", Fact::PayDeclined),
-            ("refund.succeeded", Fact::RefundSucceeded),
-            ("refund.failed", Fact::RefundFailed),
             ("dispute.opened", Fact::Other),
         ] {
             assert_eq!(changed("payment.succeeded", event).unwrap().fact, expected);
         }
+        for (event, expected) in
+            [("refund.succeeded", Fact::RefundSucceeded), ("refund.failed", Fact::RefundFailed)]
+        {
+            let error = changed("payment.succeeded", event).unwrap_err();
+            assert_eq!(error.reason, NoticeReason::NoticeMalformed, "a refund has its number");
+            let body = GOOD
+                .replace("payment.succeeded", event)
+                .replace("{\"notify", "{\"refund_no\":\"R1\",\"channel_refund_no\":\"C1\",\"notify");
+            let notice = read(body.as_bytes()).unwrap();
+            assert_eq!(notice.fact, expected);
+            assert_eq!(
+                (notice.refund_no.as_deref(), notice.channel_refund_no.as_deref()),
+                (Some("R1"), Some("C1"))
+            );
+        }
+        assert_eq!(changed("payment.succeeded", "payment.closed").unwrap().refund_no, None);
         assert_eq!(read(br#"{"notify_id":"G-9","event":"account.updated"}"#).unwrap().fact, Fact::Other);
         let closed =
             GOOD.replace("payment.succeeded", "payment.closed").replace("\"channel_txn_id\":\"T1\",", "");

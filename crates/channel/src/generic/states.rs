@@ -1,7 +1,7 @@
 //! The channel's words for states and errors, as two tables, and what each means to us. What stands in neither table is
 //! unknown, never failure: a channel may add words on any day.
 
-use pay_types::ChannelWord;
+use pay_types::{ChannelWord, RefundWord};
 
 use crate::port::Outcome;
 
@@ -21,6 +21,10 @@ const STATUSES: [(&str, Status); 4] = [
     ("FAILED", Status::Final(ChannelWord::Failed)),
 ];
 
+/// `status` of a refund.
+const REFUND_STATUSES: [(&str, RefundWord); 3] =
+    [("ACCEPTED", RefundWord::Taken), ("SUCCEEDED", RefundWord::Succeeded), ("FAILED", RefundWord::Failed)];
+
 /// What an error code allows next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -33,11 +37,15 @@ pub(super) enum Refusal {
 }
 
 /// `code` of a 4xx answer.
-const CODES: [(&str, Refusal); 10] = [
+const CODES: [(&str, Refusal); 13] = [
     ("TERMS_DIFFER", Refusal::ForEver),
     ("FIELD_INVALID", Refusal::ForEver),
     ("ORDER_EXPIRED", Refusal::ForEver),
     ("ORDER_NOT_FOUND", Refusal::NotKnown),
+    // Of a refund: the channel has no such money to give back, or has given it back already. A person must look.
+    ("TRANSACTION_NOT_FOUND", Refusal::ForEver),
+    ("REFUND_EXCEEDS_TRANSACTION", Refusal::ForEver),
+    ("REFUND_NOT_FOUND", Refusal::NotKnown),
     ("RATE_LIMITED", Refusal::ForNow),
     ("BOOK_FULL", Refusal::ForNow),
     // Our key, our clock: the payment is not to blame.
@@ -50,6 +58,11 @@ const CODES: [(&str, Refusal); 10] = [
 /// What a status says; `None` for one that is not in the table.
 pub(super) fn status(text: &str) -> Option<Status> {
     STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
+}
+
+/// What a refund's status says; `None` for one that is not in the table.
+pub(super) fn refund_word(text: &str) -> Option<RefundWord> {
+    REFUND_STATUSES.iter().find(|(name, _)| *name == text).map(|(_, word)| *word)
 }
 
 /// What an error code allows; `None` for one that is not in the table.
@@ -74,6 +87,7 @@ mod tests {
     fn what_stands_in_no_table_is_unknown() {
         assert_eq!(status("REFUNDED"), None);
         assert_eq!(status("paid"), None);
+        assert_eq!(refund_word("PAID"), None);
         assert_eq!(refusal(""), None);
         assert!(matches!(refused::<()>(400, "SOMETHING_NEW", ""), Outcome::Unknown { .. }));
     }
@@ -82,7 +96,9 @@ mod tests {
     fn only_what_can_never_succeed_is_rejected() {
         let rejected = |code| matches!(refused::<()>(409, code, "m"), Outcome::Rejected { .. });
         assert!(rejected("TERMS_DIFFER"));
-        for code in ["SIGNATURE_INVALID", "KEY_UNKNOWN", "RATE_LIMITED", "ORDER_NOT_FOUND"] {
+        for code in
+            ["SIGNATURE_INVALID", "KEY_UNKNOWN", "RATE_LIMITED", "ORDER_NOT_FOUND", "REFUND_NOT_FOUND"]
+        {
             assert!(!rejected(code), "{code}");
         }
     }

@@ -11,9 +11,9 @@ use axum::extract::Request;
 use axum::response::Response;
 use channel::generic::sign::{self, Covered, Stamp};
 use channel::generic::{CALLS_PER_ACCOUNT_MAX, Client};
-use channel::{ChannelClient as _, Closed, CreateOrder, Credential, Outcome, StatedAmount};
+use channel::{ChannelClient as _, Closed, CreateOrder, CreateRefund, Credential, Outcome, StatedAmount};
 use http::{HeaderMap, StatusCode};
-use pay_types::{Bucket, ChannelWord, Currency, Money, PayNo};
+use pay_types::{Bucket, ChannelWord, Currency, Money, PayNo, RefundNo, RefundWord};
 use service_kit::Clock;
 use time::OffsetDateTime;
 use tokio::net::TcpListener;
@@ -238,4 +238,72 @@ async fn calls_beyond_the_limit_were_surely_not_sent() {
     let count = |label| outcomes.iter().filter(|outcome| outcome.label() == label).count();
     assert_eq!((count("unknown"), count("retry_later")), (CALLS_PER_ACCOUNT_MAX, 5));
     assert!(verified.load(Ordering::SeqCst) <= CALLS_PER_ACCOUNT_MAX);
+}
+
+fn refund() -> CreateRefund {
+    CreateRefund {
+        refund_no: RefundNo::new(1_767_240_006_000, [7; 10], Bucket::from_i16(1).unwrap()),
+        pay_no: pay_no(),
+        channel_txn_id: "T1".parse().unwrap(),
+        amount: Money::try_new(1000, Currency::from_code("CNY").unwrap()).unwrap(),
+        reason: "LATE_SUCCESS".to_owned(),
+        notify_url: "http://127.0.0.1:2/v1/callbacks/generic/main".to_owned(),
+    }
+}
+
+fn refund_body(status: &str) -> String {
+    let refund_no = refund().refund_no;
+    format!(
+        r#"{{"refund_no":"{refund_no}","channel_refund_no":"C1","status":"{status}","amount":1000,"currency":"CNY"}}"#
+    )
+}
+
+#[tokio::test]
+async fn a_refunds_word_is_read_from_the_call_and_from_the_query() {
+    for (status, word) in [
+        ("ACCEPTED", RefundWord::Taken),
+        ("SUCCEEDED", RefundWord::Succeeded),
+        ("FAILED", RefundWord::Failed),
+    ] {
+        let (base_url, verified) = far_side(Reply::Signed(200, refund_body(status))).await;
+        let client = client(&base_url);
+        let told = client.refund(&refund()).await;
+        assert_eq!(told, client.query_refund(&refund().refund_no).await);
+        let Outcome::Accepted(told) = told else { panic!("{told:?}") };
+        assert_eq!((told.word, told.channel_refund_no.as_deref()), (Some(word), Some("C1")));
+        assert_eq!(verified.load(Ordering::SeqCst), 2);
+    }
+}
+
+/// Money may have gone back in each of these: none may be read as a refusal. Fails when a 5xx, an unknown word, another
+/// refund's answer or a number that stands on other terms counts as failed.
+#[tokio::test]
+async fn a_refund_that_is_not_surely_refused_is_unknown() {
+    for reply in [
+        Reply::Signed(500, error("TRANSACTION_NOT_FOUND")),
+        Reply::Unsigned(409, error("REFUND_EXCEEDS_TRANSACTION")),
+        Reply::Signed(409, error("TERMS_DIFFER")),
+        Reply::Signed(400, error("A_NEW_CODE")),
+        Reply::Signed(200, refund_body("A_NEW_STATUS")),
+        Reply::Signed(200, refund_body("FAILED").replace("\"refund_no\":\"R", "\"refund_no\":\"X")),
+        Reply::Signed(200, refund_body("FAILED").replace("1000", "\"1000\"")),
+        Reply::CutShort,
+        Reply::Hang,
+    ] {
+        let (base_url, _) = far_side(reply.clone()).await;
+        let outcome = client(&base_url).refund(&refund()).await;
+        assert!(matches!(outcome, Outcome::Unknown { .. }), "{reply:?}: {outcome:?}");
+    }
+    for (code, label) in [
+        ("TRANSACTION_NOT_FOUND", "rejected"),
+        ("REFUND_EXCEEDS_TRANSACTION", "rejected"),
+        ("RATE_LIMITED", "retry_later"),
+        ("REFUND_NOT_FOUND", "retry_later"),
+    ] {
+        let (base_url, _) = far_side(Reply::Signed(409, error(code))).await;
+        assert_eq!(client(&base_url).refund(&refund()).await.label(), label, "{code}");
+    }
+    let (base_url, _) = far_side(Reply::Signed(404, error("REFUND_NOT_FOUND"))).await;
+    let Outcome::Accepted(told) = client(&base_url).query_refund(&refund().refund_no).await else { panic!() };
+    assert!(!told.known && told.word.is_none());
 }
