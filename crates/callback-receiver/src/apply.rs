@@ -37,14 +37,16 @@ pub(crate) enum Decision {
     Unavailable,
 }
 
-/// Whether the core has a say in this fact. Refunds are not made yet, and other events move no payment.
+/// Whether the core has a say in this fact; other events move nothing of ours.
 fn core_fact(fact: Fact) -> Option<ChannelFact> {
     match fact {
         Fact::PaySucceeded => Some(ChannelFact::PaySucceeded),
         Fact::PayClosed => Some(ChannelFact::PayClosed),
         Fact::PayFailed => Some(ChannelFact::PayFailed),
         Fact::PayDeclined => Some(ChannelFact::PayDeclined),
-        Fact::RefundSucceeded | Fact::RefundFailed | Fact::Other => None,
+        Fact::RefundSucceeded => Some(ChannelFact::RefundSucceeded),
+        Fact::RefundFailed => Some(ChannelFact::RefundFailed),
+        Fact::Other => None,
     }
 }
 
@@ -115,6 +117,8 @@ fn request(heard: Heard, fact: ChannelFact) -> ApplyChannelResultRequest {
         nonce,
         detail: String::new(),
         merchant_id: notice.merchant_id,
+        refund_no: notice.refund_no.unwrap_or_default(),
+        channel_refund_no: notice.channel_refund_no.unwrap_or_default(),
     }
 }
 

@@ -61,9 +61,9 @@ async fn the_answer_is_the_cores_word() {
     assert!(world.refused().is_empty());
 }
 
-/// Every fact about a payment goes to the core; what moves no payment is acknowledged and goes nowhere.
+/// Every fact about a payment or a refund goes to the core; what moves neither is acknowledged and goes nowhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn only_facts_about_payments_reach_the_core() {
+async fn only_facts_about_payments_and_refunds_reach_the_core() {
     let world = world().await;
     for (event, fact) in [
         ("payment.closed", ChannelFact::PayClosed),
@@ -74,11 +74,20 @@ async fn only_facts_about_payments_reach_the_core() {
         assert_eq!(world.send(&draft).await.0, 204);
         assert_eq!(world.results().last().unwrap().fact(), fact);
     }
-    for event in ["refund.succeeded", "refund.failed", "dispute.opened"] {
-        let draft = Draft { body: BODY.replace("payment.succeeded", event), ..Draft::default() };
-        assert_eq!(world.send(&draft).await.0, 204, "{event}");
+    for (event, fact) in
+        [("refund.succeeded", ChannelFact::RefundSucceeded), ("refund.failed", ChannelFact::RefundFailed)]
+    {
+        let body = BODY.replace("payment.succeeded", event);
+        let draft = Draft { body: body.replacen('{', "{\"refund_no\":\"R1\",", 1), ..Draft::default() };
+        assert_eq!(world.send(&draft).await.0, 204);
+        let result = world.results().last().unwrap().clone();
+        assert_eq!((result.fact(), result.refund_no.as_str()), (fact, "R1"));
+        let unnamed = Draft { body, ..Draft::default() };
+        assert_eq!(world.send(&unnamed).await.0, 400, "a refund without its number");
     }
-    assert_eq!(world.results().len(), 3);
+    let draft = Draft { body: BODY.replace("payment.succeeded", "dispute.opened"), ..Draft::default() };
+    assert_eq!(world.send(&draft).await.0, 204);
+    assert_eq!(world.results().len(), 5);
 }
 
 /// Nothing was committed, so nothing is acknowledged. Fails when an error of the call is answered with anything but 503.

@@ -8,18 +8,20 @@ use contract::core::{
 use contract::order;
 use contract::reason::Refusal;
 use contract::{to_offset_date_time, validate};
-use pay_types::{ChannelTxnId, Currency, Invalid, Money};
+use pay_types::{ChannelTxnId, Currency, Invalid, Money, RefundWord};
 use time::OffsetDateTime;
 
 use super::Core;
 use crate::Error;
-use crate::payment::judge::{ChannelResult, Fact, Nonce, Source};
+use crate::payment::judge::{ChannelResult, Fact, Nonce, RefundFact, Source};
 use crate::payment::settle::{self, Outcome};
 
 /// Bytes of a raw message; what callback-receiver takes.
 const RAW_BYTES_MAX: usize = 64 * 1024;
-/// Characters of the channel's number of ours; longer ones are no numbers of ours, and are cut for the evidence.
-const PAY_NO_MAX: usize = 64;
+/// Characters of numbers of ours as the channel repeats them; longer ones are none, and are cut for the evidence.
+const NUMBER_MAX: usize = 64;
+/// Characters of the channel's own number of a refund.
+const CHANNEL_REFUND_NO_MAX: usize = 128;
 /// Characters of the channel's own words.
 const DETAIL_MAX: usize = 500;
 
@@ -68,7 +70,11 @@ fn read(request: ApplyChannelResultRequest, now: OffsetDateTime) -> Result<Chann
         Ok(ChannelFact::PayClosed) => Fact::Closed,
         Ok(ChannelFact::PayFailed) => Fact::Failed,
         Ok(ChannelFact::PayDeclined) => Fact::Declined,
-        Ok(ChannelFact::Unspecified) | Err(_) => return Err(invalid("fact", "must be a known fact")),
+        Ok(ChannelFact::RefundSucceeded) => refund(&request, RefundWord::Succeeded)?,
+        Ok(ChannelFact::RefundFailed) => refund(&request, RefundWord::Failed)?,
+        Ok(ChannelFact::Unspecified) | Err(_) => {
+            return Err(invalid("fact", "must be a known fact"));
+        }
     };
     if request.pay_no.is_empty() || request.pay_no.contains('\0') {
         return Err(invalid("pay_no", "must be the number that the channel names"));
@@ -78,7 +84,7 @@ fn read(request: ApplyChannelResultRequest, now: OffsetDateTime) -> Result<Chann
         channel_account: request.channel_account.parse().map_err(validate::invalid)?,
         source,
         fact,
-        pay_no: request.pay_no.chars().take(PAY_NO_MAX).collect(),
+        pay_no: request.pay_no.chars().take(NUMBER_MAX).collect(),
         merchant_id: Some(request.merchant_id).filter(|merchant| !merchant.is_empty()),
         channel_txn_id,
         occurred_at: request.occurred_at.as_ref().and_then(to_offset_date_time).unwrap_or(now),
@@ -93,9 +99,24 @@ fn read(request: ApplyChannelResultRequest, now: OffsetDateTime) -> Result<Chann
     })
 }
 
+fn refund(request: &ApplyChannelResultRequest, word: RefundWord) -> Result<Fact, Refusal> {
+    if request.refund_no.is_empty() || request.refund_no.contains(['\0', ':']) {
+        let invalid = Invalid::new("refund_no", "must be the refund's number that the channel names");
+        return Err(validate::invalid(invalid));
+    }
+    Ok(Fact::Refund(RefundFact {
+        refund_no: request.refund_no.chars().take(NUMBER_MAX).collect(),
+        word,
+        amount: money(request.amount.as_ref())?,
+        channel_refund_no: Some(request.channel_refund_no.as_str())
+            .filter(|text| (1..=CHANNEL_REFUND_NO_MAX).contains(&text.len()))
+            .filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()))
+            .map(str::to_owned),
+    }))
+}
+
 fn money(money: Option<&contract::common::Money>) -> Result<Money, Refusal> {
-    let money =
-        money.ok_or_else(|| validate::invalid(Invalid::new("amount", "is needed with PAY_SUCCEEDED")))?;
+    let money = money.ok_or_else(|| validate::invalid(Invalid::new("amount", "is needed with this fact")))?;
     Currency::from_code(&money.currency)
         .and_then(|currency| Money::try_new(money.amount, currency))
         .map_err(validate::invalid)

@@ -108,7 +108,7 @@ impl Channels {
     ) -> Result<Option<PaymentState>, Error> {
         let channel_txn_id = match &fact {
             Fact::Paid { channel_txn_id, .. } => Some(channel_txn_id.clone()),
-            Fact::Closed | Fact::Failed | Fact::Declined => None,
+            Fact::Closed | Fact::Failed | Fact::Declined | Fact::Refund(_) => None,
         };
         let now = self.clock.now();
         let result = ChannelResult {

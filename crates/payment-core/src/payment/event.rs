@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::Error;
+use crate::payment::refund::Refund;
 use crate::payment::{NewPayment, Payment};
 use crate::store::event::NewEvent;
 use crate::store::receipt::{NewReceipt, Withdrawn};
@@ -71,8 +72,8 @@ fn body_of(
         channel_txn_id: payment.channel_txn_id.clone().unwrap_or_default(),
         occurred_at: text(occurred_at),
         created_at: text(now),
-        reason: String::new(),
         version: payment.version,
+        ..Default::default()
     }
 }
 
@@ -141,6 +142,31 @@ pub(crate) fn unexpected_receipt(
         ..body_of(payment, kind::RECEIPT_UNEXPECTED, &msg_key, occurred_at, now)
     };
     event_of(payment, kind::RECEIPT_UNEXPECTED, &body, cause, traceparent)
+}
+
+/// A step of a refund that the books must know; `kind` says which. Named by the refund, so that each step is one fact.
+pub(crate) fn refund(
+    payment: &Payment,
+    refund: &Refund,
+    kind: &'static str,
+    occurred_at: OffsetDateTime,
+    cause: &str,
+    now: OffsetDateTime,
+) -> Result<NewEvent, Error> {
+    let msg_key = format!("{kind}:{}", refund.refund_no);
+    let body = PaymentEvent {
+        amount: refund.amount.minor(),
+        currency: refund.amount.currency().code().to_owned(),
+        channel_txn_id: refund.channel_txn_id.to_string(),
+        reason: refund.reason.clone(),
+        version: 0,
+        refund_no: refund.refund_no.to_string(),
+        refund_kind: refund.kind.as_str().to_owned(),
+        ..body_of(payment, kind, &msg_key, occurred_at, now)
+    };
+    let traceparent = refund.traceparent.clone().or_else(|| payment.traceparent.clone());
+    let event = event_of(payment, kind, &body, cause, traceparent)?;
+    Ok(NewEvent { version: refund.version.saturating_add(1), ..event })
 }
 
 /// `RECEIPT_WITHDRAWN`: a receipt booked for a wrong amount is taken back, since the channel told the right one.

@@ -1,7 +1,9 @@
 //! The settle table, pure: what a channel's word does to a payment. No clock, no database.
 
 use bytes::Bytes;
-use pay_types::{Advance, ChannelAccount, ChannelCode, ChannelTxnId, ChannelWord, Money, PaymentState};
+use pay_types::{
+    Advance, ChannelAccount, ChannelCode, ChannelTxnId, ChannelWord, Money, PaymentState, RefundWord,
+};
 use time::OffsetDateTime;
 
 use crate::payment::Payment;
@@ -40,17 +42,37 @@ pub(crate) enum Fact {
     Failed,
     /// One try of the payer was declined.
     Declined,
+    /// About the refund with this number, never about the payment.
+    Refund(RefundFact),
+}
+
+/// What a channel states about a refund.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RefundFact {
+    /// As the channel repeats it; not trusted to be a number of ours.
+    pub(crate) refund_no: String,
+    pub(crate) word: RefundWord,
+    pub(crate) amount: Money,
+    pub(crate) channel_refund_no: Option<String>,
 }
 
 impl Fact {
     /// Name of the fact in `callback_log.action`.
     #[must_use]
-    pub(crate) fn action(&self) -> &'static str {
+    pub(crate) fn action(&self) -> String {
         match self {
-            Self::Paid { .. } => "PAY_SUCCEEDED",
-            Self::Closed => "PAY_CLOSED",
-            Self::Failed => "PAY_FAILED",
-            Self::Declined => "PAY_DECLINED",
+            Self::Paid { .. } => "PAY_SUCCEEDED".to_owned(),
+            Self::Closed => "PAY_CLOSED".to_owned(),
+            Self::Failed => "PAY_FAILED".to_owned(),
+            Self::Declined => "PAY_DECLINED".to_owned(),
+            Self::Refund(fact) => {
+                let word = match fact.word {
+                    RefundWord::Taken => "REFUND_TAKEN",
+                    RefundWord::Succeeded => "REFUND_SUCCEEDED",
+                    RefundWord::Failed => "REFUND_FAILED",
+                };
+                format!("{word}:{}", fact.refund_no)
+            }
         }
     }
 }
@@ -135,7 +157,8 @@ pub(crate) fn judge(payment: &Payment, result: &ChannelResult) -> Verdict {
     }
     let word = match &result.fact {
         Fact::Declined if payment.state == PaymentState::Processing => return Verdict::Note,
-        Fact::Declined => return Verdict::Ignore,
+        // A refund's word is judged by its refund; here it moves nothing.
+        Fact::Declined | Fact::Refund(_) => return Verdict::Ignore,
         Fact::Closed => ChannelWord::Closed,
         Fact::Failed => ChannelWord::Failed,
         Fact::Paid { .. } => ChannelWord::Paid,

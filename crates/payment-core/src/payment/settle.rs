@@ -9,6 +9,9 @@
 //! 3. compare-and-set; a payment that someone else moved since it was read is read and judged again;
 //! 4. receipts, `callback_log`, events with their outbox rows, anomalies, orphans.
 //!
+//! A word about a refund takes the same way and goes to the refund with its number (`settle_refund.rs`), never to the
+//! payment.
+//!
 //! The channel is answered after the commit. Words about one payment in one batch take their turns in transactions one
 //! after another, as if they had come one by one.
 
@@ -22,7 +25,7 @@ use time::OffsetDateTime;
 use crate::Error;
 use crate::payment::judge::{ChannelResult, Fact, Unwanted, Verdict, judge};
 use crate::payment::settle_effects::Effects;
-use crate::payment::{Payment, transaction};
+use crate::payment::{Payment, settle_refund, transaction};
 use crate::store;
 use crate::store::nonce::NewNonce;
 use crate::store::payment::Transition;
@@ -163,7 +166,11 @@ async fn decide(
         if open.is_empty() {
             break;
         }
-        open = round(tx, batch, &open, switches, &mut effects, &mut answers).await?;
+        let about_refund =
+            |place: &usize| batch.get(*place).is_some_and(|result| matches!(result.fact, Fact::Refund(_)));
+        let (refunds, payments): (Vec<usize>, Vec<usize>) = open.into_iter().partition(about_refund);
+        open = round(tx, batch, &payments, switches, &mut effects, &mut answers).await?;
+        open.extend(settle_refund::round(tx, batch, &refunds, &mut effects, &mut answers).await?);
     }
     if !open.is_empty() {
         return Err(Error::Overtaken);
@@ -213,6 +220,9 @@ async fn round(
     effects: &mut Effects,
     answers: &mut HashMap<usize, Settled>,
 ) -> Result<Vec<usize>, Error> {
+    if open.is_empty() {
+        return Ok(Vec::new());
+    }
     let numbers: Vec<PayNo> =
         open.iter().filter_map(|place| batch.get(*place)?.pay_no.parse().ok()).collect();
     let payments = store::payment::by_numbers_in_tx(tx, &numbers).await?;

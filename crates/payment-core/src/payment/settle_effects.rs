@@ -13,7 +13,9 @@ use tracing::Span;
 
 use crate::Error;
 use crate::payment::judge::{ChannelResult, Fact, Unwanted, Verdict};
+use crate::payment::refund::NewRefund;
 use crate::payment::settle::{Outcome, Settled};
+use crate::payment::settle_refund::Ended;
 use crate::payment::{Payment, event};
 use crate::store;
 use crate::store::anomaly::NewAnomaly;
@@ -31,6 +33,8 @@ struct Receipt {
     place: usize,
     payment: Payment,
     row: NewReceipt,
+    /// Sends the money back, under a number of its own; `None` where a person decides.
+    refund: Option<NewRefund>,
     occurred_at: OffsetDateTime,
     cause: String,
     traceparent: Option<String>,
@@ -46,11 +50,12 @@ struct Paid {
 /// The effects of one transaction.
 pub(crate) struct Effects {
     now: OffsetDateTime,
-    events: Vec<NewEvent>,
-    callbacks: Vec<(usize, NewCallback)>,
+    pub(super) events: Vec<NewEvent>,
+    pub(super) callbacks: Vec<(usize, NewCallback)>,
     receipts: Vec<Receipt>,
     paid: Vec<Paid>,
-    anomalies: Vec<NewAnomaly>,
+    pub(super) anomalies: Vec<NewAnomaly>,
+    pub(super) refunds_ended: Vec<Ended>,
     orphans: Vec<Orphan>,
     notes: Vec<(PayNo, String)>,
 }
@@ -64,6 +69,7 @@ impl Effects {
             receipts: Vec::new(),
             paid: Vec::new(),
             anomalies: Vec::new(),
+            refunds_ended: Vec::new(),
             orphans: Vec::new(),
             notes: Vec::new(),
         }
@@ -83,8 +89,7 @@ impl Effects {
         let traceparent = trace_of(payment);
         let cause = cause(result);
         self.events.push(event::ended(payment, result.occurred_at, &cause, traceparent.clone(), self.now)?);
-        self.callbacks
-            .push((place, evidence(result, payment, result.fact.action().to_owned(), Outcome::Applied)));
+        self.callbacks.push((place, evidence(result, payment, result.fact.action(), Outcome::Applied)));
         if let Fact::Paid { channel_txn_id, .. } = &result.fact {
             let channel_txn_id = channel_txn_id.to_string();
             self.paid.push(Paid { payment: payment.clone(), channel_txn_id, cause, traceparent });
@@ -100,7 +105,7 @@ impl Effects {
         payment: &Payment,
         verdict: Verdict,
     ) -> Outcome {
-        let action = result.fact.action().to_owned();
+        let action = result.fact.action();
         match verdict {
             Verdict::Receipt(reason) => return self.receipt(place, result, payment, reason),
             Verdict::CrossAccount => {
@@ -137,8 +142,13 @@ impl Effects {
             self.anomaly("AMOUNT_MISMATCH", result, payment);
             (mismatch_action(result), Outcome::AmountMismatch)
         } else {
-            (result.fact.action().to_owned(), Outcome::UnexpectedReceipt)
+            (result.fact.action(), Outcome::UnexpectedReceipt)
         };
+        let traceparent = trace_of(payment);
+        let refund = (reason != Unwanted::AmountMismatch).then(|| {
+            let trace = traceparent.clone();
+            NewRefund::of_receipt(payment, *amount, channel_txn_id, reason, trace, self.now)
+        });
         self.callbacks.push((place, evidence(result, payment, action, outcome)));
         self.receipts.push(Receipt {
             place,
@@ -151,11 +161,13 @@ impl Effects {
                 amount: amount.minor(),
                 currency: amount.currency().code().to_owned(),
                 reason: reason.as_str(),
+                refund_no: refund.as_ref().map(|refund| refund.refund_no.to_string()),
             },
+            refund,
             payment: payment.clone(),
             occurred_at: result.occurred_at,
             cause: cause(result),
-            traceparent: trace_of(payment),
+            traceparent,
         });
         outcome
     }
@@ -177,7 +189,7 @@ impl Effects {
             channel: result.channel.to_string(),
             channel_account: result.channel_account.to_string(),
             channel_txn_id: txn_or_number(result),
-            action: result.fact.action().to_owned(),
+            action: result.fact.action(),
             pay_no: result.pay_no.clone(),
             amount,
             currency,
@@ -215,6 +227,7 @@ impl Effects {
     ) -> Result<(), Error> {
         self.write_receipts(tx, answers).await?;
         self.withdraw_receipts(tx).await?;
+        self.write_refunds(tx).await?;
         kill_point("payment_core.settle.after_receipt");
         self.write_evidence(tx).await?;
         kill_point("payment_core.settle.after_callback_log");
@@ -245,6 +258,14 @@ impl Effects {
     ) -> Result<(), Error> {
         for receipt in &self.receipts {
             if store::receipt::insert_in_tx(tx, &receipt.row, self.now).await? {
+                kill_point("payment_core.refund.after_receipt");
+                if let Some(refund) = &receipt.refund
+                    && store::refund::insert_in_tx(tx, &[refund], self.now).await? != 1
+                {
+                    // The receipt is new, so its refund must be: without it the receipt must not stand either.
+                    return Err(sqlx::Error::RowNotFound.into());
+                }
+                kill_point("payment_core.refund.after_insert");
                 self.events.push(event::unexpected_receipt(
                     &receipt.payment,
                     &receipt.row,
@@ -298,13 +319,13 @@ impl Effects {
     }
 }
 
-fn cause(result: &ChannelResult) -> String {
+pub(super) fn cause(result: &ChannelResult) -> String {
     let txn = result.channel_txn_id.as_ref().map(ToString::to_string).unwrap_or_default();
     format!("{}:{}:{}:{txn}", result.source.as_str(), result.channel, result.channel_account)
 }
 
 /// The payment's own trace: the settling is a part of it, linked with the call that brought the word.
-fn trace_of(payment: &Payment) -> Option<String> {
+pub(super) fn trace_of(payment: &Payment) -> Option<String> {
     let here = Span::current();
     let span =
         tracing::info_span!("payment_core.settle", pay.no = %payment.pay_no, state = payment.state.as_str());
@@ -319,9 +340,10 @@ fn mismatch_action(result: &ChannelResult) -> String {
     format!("PAY_MISMATCHED:{}:{}", amount.unwrap_or(0), currency.unwrap_or_default())
 }
 
-fn money_of(result: &ChannelResult) -> (Option<i64>, Option<String>) {
+pub(super) fn money_of(result: &ChannelResult) -> (Option<i64>, Option<String>) {
     match &result.fact {
         Fact::Paid { amount, .. } => (Some(amount.minor()), Some(amount.currency().code().to_owned())),
+        Fact::Refund(fact) => (Some(fact.amount.minor()), Some(fact.amount.currency().code().to_owned())),
         Fact::Closed | Fact::Failed | Fact::Declined => (None, None),
     }
 }
@@ -330,7 +352,12 @@ fn txn_or_number(result: &ChannelResult) -> String {
     result.channel_txn_id.as_ref().map_or_else(|| result.pay_no.clone(), ToString::to_string)
 }
 
-fn evidence(result: &ChannelResult, payment: &Payment, action: String, outcome: Outcome) -> NewCallback {
+pub(super) fn evidence(
+    result: &ChannelResult,
+    payment: &Payment,
+    action: String,
+    outcome: Outcome,
+) -> NewCallback {
     let (amount, currency) = money_of(result);
     NewCallback {
         bucket: payment.bucket().as_i16(),
@@ -355,6 +382,6 @@ fn bucket_of(pay_no: &str) -> Bucket {
         .unwrap_or_else(|_| Bucket::from_i16(0).expect("0 is a bucket"))
 }
 
-fn kept(raw: &[u8]) -> Vec<u8> {
+pub(super) fn kept(raw: &[u8]) -> Vec<u8> {
     raw.iter().take(RAW_KEPT_MAX).copied().collect()
 }

@@ -44,7 +44,7 @@ async fn payment(pool: &PgPool, ordinal: u8) -> PayNo {
 fn said(pay_no: &PayNo, fact: Fact) -> ChannelResult {
     let channel_txn_id = match &fact {
         Fact::Paid { channel_txn_id, .. } => Some(channel_txn_id.clone()),
-        Fact::Closed | Fact::Failed | Fact::Declined => None,
+        Fact::Closed | Fact::Failed | Fact::Declined | Fact::Refund(_) => None,
     };
     ChannelResult {
         channel: ChannelCode::Generic,
@@ -94,7 +94,7 @@ async fn all_orders_of_declined_paid_and_the_old_decline_end_the_same() {
                 Fact::Paid { amount, .. } => {
                     Fact::Paid { amount, channel_txn_id: format!("T{ordinal}").parse().unwrap() }
                 }
-                other @ (Fact::Declined | Fact::Closed | Fact::Failed) => other,
+                other @ (Fact::Declined | Fact::Closed | Fact::Failed | Fact::Refund(_)) => other,
             };
             apply(db.pool(), &[said(&pay_no, fact)]).await;
         }

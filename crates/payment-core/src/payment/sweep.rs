@@ -1,6 +1,6 @@
 //! The jobs that finish what a crash, a lost answer or a lost notice left open: payments that were never sent are sent
-//! under their own number, those in process are asked about, those whose time is over are closed at the channel, orphans
-//! are tried again, old nonces are forgotten. Each job takes rows for itself by `SKIP LOCKED`, so copies share the work.
+//! under their own number, those in process are asked about, those whose time is over are closed at the channel, refunds
+//! are sent and asked about, orphans are tried again, old nonces are forgotten. Each job takes rows for itself by `SKIP LOCKED`, so copies share the work.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream;
 use idempotency::log;
-use pay_types::{Currency, Money, PayNo};
+use pay_types::{Currency, Money, PayNo, RefundWord};
 use serde_json::json;
 use service_kit::CancellationToken;
 
 use crate::Error;
 use crate::payment::dispatch::Channels;
-use crate::payment::judge::{ChannelResult, Fact, Source};
+use crate::payment::judge::{ChannelResult, Fact, RefundFact, Source};
 use crate::payment::settle::{self, Outcome};
-use crate::payment::{Payment, query};
+use crate::payment::{Payment, query, refund};
 use crate::store;
 use crate::store::anomaly::NewAnomaly;
 use crate::store::orphan::Orphan;
 
 /// Rows a job takes at one time.
-const ROWS_MAX: i64 = 100;
+pub(super) const ROWS_MAX: i64 = 100;
 /// Channel calls of the jobs at one time, so that they never crowd out fresh payments.
-const CALLS_MAX: usize = 16;
+pub(super) const CALLS_MAX: usize = 16;
 /// Tries of an orphan before a person is told; with doubled delays from five seconds about three hours.
 const ORPHAN_TRIES_MAX: i32 = 12;
 /// Rows that one purge takes, so that it never holds up the hot path.
@@ -65,6 +65,7 @@ pub(crate) async fn run_once(channels: &Channels, schedule: Schedule) -> Result<
             }
         })
         .await;
+    refund::run_due(channels, schedule).await?;
     for orphan in
         store::orphan::take_due(&channels.pool, now, now.saturating_add(time::Duration::minutes(1)), ROWS_MAX)
             .await?
@@ -133,12 +134,19 @@ async fn adopt(channels: &Channels, orphan: &Orphan) -> Result<(), Error> {
 }
 
 fn result_of(orphan: &Orphan, now: time::OffsetDateTime) -> Option<ChannelResult> {
-    let fact = match orphan.action.as_str() {
-        "PAY_SUCCEEDED" => Fact::Paid {
-            amount: Money::try_new(orphan.amount?, Currency::from_code(orphan.currency.as_deref()?).ok()?)
-                .ok()?,
-            channel_txn_id: orphan.channel_txn_id.parse().ok()?,
-        },
+    let money =
+        || Money::try_new(orphan.amount?, Currency::from_code(orphan.currency.as_deref()?).ok()?).ok();
+    let refund = |refund_no: &str, word| {
+        let refund_no = refund_no.to_owned();
+        Some(Fact::Refund(RefundFact { refund_no, word, amount: money()?, channel_refund_no: None }))
+    };
+    let (kind, number) = orphan.action.split_once(':').unwrap_or((&orphan.action, ""));
+    let fact = match kind {
+        "REFUND_SUCCEEDED" => refund(number, RefundWord::Succeeded)?,
+        "REFUND_FAILED" => refund(number, RefundWord::Failed)?,
+        "PAY_SUCCEEDED" => {
+            Fact::Paid { amount: money()?, channel_txn_id: orphan.channel_txn_id.parse().ok()? }
+        }
         "PAY_CLOSED" => Fact::Closed,
         "PAY_FAILED" => Fact::Failed,
         _ => return None,

@@ -9,3 +9,4 @@ pub(crate) mod nonce;
 pub(crate) mod orphan;
 pub(crate) mod payment;
 pub(crate) mod receipt;
+pub(crate) mod refund;

@@ -14,6 +14,8 @@ pub(crate) struct NewReceipt {
     pub(crate) amount: i64,
     pub(crate) currency: String,
     pub(crate) reason: &'static str,
+    /// The refund that is written with it; `None` leaves it open for a person.
+    pub(crate) refund_no: Option<String>,
 }
 
 /// Writes one receipt; false when the transaction has one already.
@@ -24,8 +26,8 @@ pub(crate) async fn insert_in_tx(
 ) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "INSERT INTO unexpected_receipt (bucket, channel, channel_account, channel_txn_id, pay_no, amount, currency,
-                                         reason, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                                         reason, created_at, refund_no, state)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          ON CONFLICT DO NOTHING",
         receipt.bucket,
         receipt.channel,
@@ -35,7 +37,9 @@ pub(crate) async fn insert_in_tx(
         receipt.amount,
         receipt.currency,
         receipt.reason,
-        now
+        now,
+        receipt.refund_no,
+        if receipt.refund_no.is_some() { "REFUNDING" } else { "OPEN" }
     )
     .execute(tx)
     .await?;
@@ -66,6 +70,28 @@ pub(crate) async fn withdraw_in_tx(
     )
     .fetch_all(tx)
     .await
+}
+
+/// Ends the sending back of a receipt: `REFUNDED`, or `OPEN` again when its refund failed.
+pub(crate) async fn end_refund_in_tx(
+    tx: &mut PgConnection,
+    place: (i16, &str, &str),
+    refund_no: &str,
+    state: &str,
+) -> Result<(), sqlx::Error> {
+    let (bucket, channel, channel_txn_id) = place;
+    let done = sqlx::query!(
+        "UPDATE unexpected_receipt SET state = $5
+         WHERE bucket = $1 AND channel = $2 AND channel_txn_id = $3 AND refund_no = $4 AND state = 'REFUNDING'",
+        bucket,
+        channel,
+        channel_txn_id,
+        refund_no,
+        state
+    )
+    .execute(tx)
+    .await?;
+    if done.rows_affected() == 1 { Ok(()) } else { Err(sqlx::Error::RowNotFound) }
 }
 
 /// A receipt that was withdrawn.
