@@ -108,16 +108,54 @@ pub const INVARIANTS: &[Invariant] = &[
          WHERE p.state = 'SUCCESS' AND r.state <> 'WITHDRAWN' LIMIT 100",
     ),
     payment(
+        10,
+        "an unwanted receipt has exactly one refund, and one of a wrong amount has none",
+        "SELECT r.channel || ':' || r.channel_txn_id FROM unexpected_receipt r
+         LEFT JOIN refund f ON f.bucket = r.bucket AND f.channel = r.channel AND f.channel_txn_id = r.channel_txn_id
+                           AND f.kind = 'RECEIPT'
+         GROUP BY r.bucket, r.channel, r.channel_txn_id
+         HAVING COUNT(f.refund_no) <> (r.reason <> 'AMOUNT_MISMATCH')::INTEGER
+             OR MIN(f.refund_no) IS DISTINCT FROM r.refund_no
+         LIMIT 100",
+    ),
+    payment(
+        10,
+        "a receipt's refund gives back what was received, and the receipt is in the state that it says",
+        "SELECT f.refund_no FROM refund f
+         LEFT JOIN unexpected_receipt r ON r.bucket = f.bucket AND r.channel = f.channel
+                                       AND r.channel_txn_id = f.channel_txn_id
+         WHERE f.kind = 'RECEIPT'
+           AND (r.channel IS NULL OR r.pay_no <> f.pay_no OR r.amount <> f.amount OR r.currency <> f.currency
+                OR r.state <> CASE f.state WHEN 'SUCCESS' THEN 'REFUNDED' WHEN 'FAIL' THEN 'OPEN'
+                                           ELSE 'REFUNDING' END)
+         LIMIT 100",
+    ),
+    payment(
+        6,
+        "a refund has the events that its state says, once each",
+        "SELECT f.refund_no FROM refund f
+         LEFT JOIN payment_event e ON e.bucket = f.bucket
+          AND e.msg_key IN ('REFUND_SUBMITTED:' || f.refund_no, 'REFUND_SUCCEEDED:' || f.refund_no,
+                            'REFUND_FAILED:' || f.refund_no)
+         GROUP BY f.refund_no, f.state
+         HAVING COUNT(*) FILTER (WHERE e.type = 'REFUND_SUBMITTED') <> (f.state <> 'PENDING')::INTEGER
+             OR COUNT(*) FILTER (WHERE e.type = 'REFUND_SUCCEEDED') <> (f.state = 'SUCCESS')::INTEGER
+             OR COUNT(*) FILTER (WHERE e.type = 'REFUND_FAILED') <> (f.state = 'FAIL')::INTEGER
+         LIMIT 100",
+    ),
+    payment(
         11,
         "amounts are positive integers of an ISO 4217 currency",
-        "SELECT pay_no FROM payment WHERE amount <= 0 OR currency !~ '^[A-Z]{3}$' LIMIT 100",
+        "SELECT pay_no FROM payment WHERE amount <= 0 OR currency !~ '^[A-Z]{3}$'
+         UNION ALL SELECT refund_no FROM refund WHERE amount <= 0 OR currency !~ '^[A-Z]{3}$' LIMIT 100",
     ),
     ledger(
         7,
         "every entry has its dedupe mark, and every mark of money its entry",
         "SELECT COALESCE(e.msg_key, l.biz_key) FROM entry e
          FULL JOIN (SELECT biz_key, SUBSTR(biz_key, 9) AS msg_key FROM idempotent_log
-                    WHERE biz_key LIKE 'CONSUME:PAY_SUCCEEDED:%' OR biz_key LIKE 'CONSUME:RECEIPT_%') l
+                    WHERE biz_key LIKE 'CONSUME:PAY_SUCCEEDED:%' OR biz_key LIKE 'CONSUME:RECEIPT_%'
+                       OR biz_key LIKE 'CONSUME:REFUND_%') l
            ON l.msg_key = e.msg_key
          WHERE e.msg_key IS NULL OR l.msg_key IS NULL LIMIT 100",
     ),

@@ -3,13 +3,16 @@
 use broker::Message;
 use contract::event::{PaymentEvent, VALUE_BYTES_MAX, header};
 use ledger::MsgKey;
-use pay_types::{AttemptNo, ChannelTxnId, Currency, Invalid, Money};
+use pay_types::{AttemptNo, ChannelTxnId, Currency, Invalid, Money, RefundNo};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::fact::{Fact, Kind};
 use crate::park::Cause;
 
+/// What a refund gives back: the only kind whose postings this version knows. Another one is parked, since its money
+/// belongs to another account.
+const REFUND_OF_RECEIPT: &str = "RECEIPT";
 /// The only version of CloudEvents that is spoken.
 const SPEC_VERSION: &str = "1.0";
 
@@ -78,17 +81,34 @@ fn fact(event: &PaymentEvent, kind: Kind) -> Result<Fact, Cause> {
         channel: event.channel.parse()?,
         channel_account: event.channel_account.parse()?,
         channel_txn_id,
+        refund_no: refund_no(event, kind)?,
         occurred_at: time("occurred_at", &event.occurred_at)?,
     })
 }
 
+fn refund_no(event: &PaymentEvent, kind: Kind) -> Result<Option<RefundNo>, Invalid> {
+    match (kind.is_refund(), event.refund_no.as_str()) {
+        (false, "") => Ok(None),
+        (false, _) => Err(Invalid::new("refund_no", "must be empty where no refund is told of")),
+        (true, _) if event.refund_kind != REFUND_OF_RECEIPT => {
+            Err(Invalid::new("refund_kind", "must be RECEIPT"))
+        }
+        (true, text) => text.parse().map(Some),
+    }
+}
+
 /// The key is the fact's own name: two keys for one fact would be booked twice, so a key that does not begin with the
-/// kind is refused, and a payment succeeds under one key only.
+/// kind is refused; a payment succeeds under one key only, and a refund takes each of its steps under one key.
 fn msg_key(event: &PaymentEvent, kind: Kind) -> Result<MsgKey, Invalid> {
     let rest = event.msg_key.strip_prefix(kind.as_str()).and_then(|rest| rest.strip_prefix(':'));
     match rest {
-        Some(rest) if kind != Kind::PaySucceeded || rest == event.pay_no => event.msg_key.parse(),
-        Some(_) => Err(Invalid::new("msg_key", "must be PAY_SUCCEEDED:{pay_no}")),
+        Some(rest) if kind.is_refund() && rest != event.refund_no => {
+            Err(Invalid::new("msg_key", "must be the event's type, a colon and the refund's number"))
+        }
+        Some(rest) if kind == Kind::PaySucceeded && rest != event.pay_no => {
+            Err(Invalid::new("msg_key", "must be PAY_SUCCEEDED:{pay_no}"))
+        }
+        Some(_) => event.msg_key.parse(),
         None => Err(Invalid::new("msg_key", "must begin with the event's type and a colon")),
     }
 }
@@ -116,8 +136,8 @@ mod tests {
             channel_txn_id: "T1".into(),
             occurred_at: "2025-03-14T02:30:00Z".into(),
             created_at: "2025-03-14T02:30:01.5Z".into(),
-            reason: String::new(),
             version: 2,
+            ..Default::default()
         }
     }
 
@@ -195,6 +215,38 @@ mod tests {
         for key in ["PAY_SUCCEEDED:P0000000000000000000000000001", "PAY_CLOSED:P1", "PAY_SUCCEEDED", ""] {
             let event = PaymentEvent { msg_key: key.into(), ..event() };
             assert!(code(&event).starts_with("FIELD_INVALID: msg_key "), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_refund_is_read_under_its_own_number_only() {
+        type Spoil = (&'static str, fn(&mut PaymentEvent));
+        let refund_no = "R0000000000000000000000000000";
+        let event = PaymentEvent {
+            msg_key: format!("REFUND_SUBMITTED:{refund_no}"),
+            r#type: "REFUND_SUBMITTED".into(),
+            refund_no: refund_no.into(),
+            refund_kind: "RECEIPT".into(),
+            ..event()
+        };
+        let fact = decode(&record(&event)).unwrap();
+        assert_eq!((fact.kind, fact.refund_no.unwrap().as_str()), (Kind::RefundSubmitted, refund_no));
+        let spoilt: [Spoil; 4] = [
+            ("msg_key", |e| e.msg_key = format!("REFUND_SUBMITTED:{}", e.pay_no)),
+            ("refund_kind", |e| e.refund_kind = "PAYMENT".into()),
+            ("refund_no", |e| {
+                e.refund_no = "R1".into();
+                e.msg_key = "REFUND_SUBMITTED:R1".into();
+            }),
+            ("refund_no", |e| {
+                e.r#type = "RECEIPT_UNEXPECTED".into();
+                e.msg_key = "RECEIPT_UNEXPECTED:generic:T1".into();
+            }),
+        ];
+        for (field, spoil) in spoilt {
+            let mut event = event.clone();
+            spoil(&mut event);
+            assert!(code(&event).starts_with(&format!("FIELD_INVALID: {field} ")), "{}", code(&event));
         }
     }
 

@@ -73,6 +73,12 @@ pub enum EntryKind {
     ReceiptUnexpected,
     /// A receipt that was booked for a wrong amount is taken back.
     ReceiptWithdrawn,
+    /// A refund was given to the channel.
+    RefundSubmitted,
+    /// The channel has given the money back.
+    RefundSucceeded,
+    /// The channel will not give the money back.
+    RefundFailed,
 }
 
 impl EntryKind {
@@ -83,6 +89,9 @@ impl EntryKind {
             Self::PaySucceeded => "PAY_SUCCEEDED",
             Self::ReceiptUnexpected => "RECEIPT_UNEXPECTED",
             Self::ReceiptWithdrawn => "RECEIPT_WITHDRAWN",
+            Self::RefundSubmitted => "REFUND_SUBMITTED",
+            Self::RefundSucceeded => "REFUND_SUCCEEDED",
+            Self::RefundFailed => "REFUND_FAILED",
         }
     }
 }

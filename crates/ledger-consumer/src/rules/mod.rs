@@ -4,6 +4,9 @@
 pub mod pay_succeeded;
 pub mod receipt_unexpected;
 pub mod receipt_withdrawn;
+pub mod refund_failed;
+pub mod refund_submitted;
+pub mod refund_succeeded;
 
 use ledger::{EntryKind, NewEntry};
 
@@ -16,6 +19,9 @@ pub fn entry(fact: &Fact) -> Option<NewEntry> {
         Kind::PaySucceeded => (EntryKind::PaySucceeded, pay_succeeded::entry(fact)),
         Kind::ReceiptUnexpected => (EntryKind::ReceiptUnexpected, receipt_unexpected::entry(fact)),
         Kind::ReceiptWithdrawn => (EntryKind::ReceiptWithdrawn, receipt_withdrawn::entry(fact)),
+        Kind::RefundSubmitted => (EntryKind::RefundSubmitted, refund_submitted::entry(fact)),
+        Kind::RefundSucceeded => (EntryKind::RefundSucceeded, refund_succeeded::entry(fact)),
+        Kind::RefundFailed => (EntryKind::RefundFailed, refund_failed::entry(fact)),
         // A payment that was asked for, failed or closed: nobody owes anybody anything.
         Kind::PayCreated | Kind::PayFailed | Kind::PayClosed => return None,
     };
@@ -25,7 +31,7 @@ pub fn entry(fact: &Fact) -> Option<NewEntry> {
         merchant_id: fact.merchant_id.clone(),
         order_no: fact.order_no.clone(),
         pay_no: fact.pay_no.clone(),
-        refund_no: None,
+        refund_no: fact.refund_no.clone(),
         occurred_at: fact.occurred_at,
         body,
     })
@@ -51,6 +57,7 @@ mod tests {
             channel: ChannelCode::Generic,
             channel_account: "main".parse().unwrap(),
             channel_txn_id: Some("T1".parse().unwrap()),
+            refund_no: kind.is_refund().then(|| "R0000000000000000000000000000".parse().unwrap()),
             occurred_at: OffsetDateTime::UNIX_EPOCH,
         }
     }
@@ -58,6 +65,7 @@ mod tests {
     fn lines(kind: Kind) -> Option<Vec<(Side, String, i64)>> {
         let entry = entry(&fact(kind))?;
         assert_eq!(entry.kind.as_str(), kind.as_str());
+        assert_eq!(entry.refund_no.is_some(), kind.is_refund());
         let lines = entry.body.postings().iter();
         Some(lines.map(|p| (p.side, p.account.code().to_string(), p.amount.minor())).collect())
     }
@@ -73,6 +81,11 @@ mod tests {
         assert_eq!(lines(Kind::ReceiptUnexpected), suspense);
         let back = entry("suspense:generic:main:CNY", "clearing:generic:main:CNY");
         assert_eq!(lines(Kind::ReceiptWithdrawn), back);
+        let (suspense, transit, clearing) =
+            ("suspense:generic:main:CNY", "transit:generic:main:CNY", "clearing:generic:main:CNY");
+        assert_eq!(lines(Kind::RefundSubmitted), entry(suspense, transit));
+        assert_eq!(lines(Kind::RefundSucceeded), entry(transit, clearing));
+        assert_eq!(lines(Kind::RefundFailed), entry(transit, suspense));
         for kind in Kind::ALL.into_iter().filter(|kind| !kind.moves_money()) {
             assert_eq!(lines(kind), None, "{kind:?}");
         }

@@ -1,5 +1,6 @@
 //! Gate 8: delivered twice, booked once. Each of its two guards is tried alone.
 
+use contract::event::PaymentEvent;
 use pay_types::Gate;
 use service_kit::switch::Switches;
 use test_kit::Db;
@@ -102,6 +103,43 @@ async fn a_receipt_and_its_withdrawal_are_two_entries_that_cancel() {
     let balances = books(&db).await.balances;
     let row = |code: &str| (code.to_owned(), 0, 70, 70);
     assert_eq!(balances, [row("clearing:generic:main:CNY"), row("suspense:generic:main:CNY")]);
+}
+
+/// A receipt that goes back leaves nothing in any account, in whatever order its facts come; one whose refund fails is in
+/// suspense again. Fails when a rule names another account, or waits for an earlier fact.
+#[tokio::test]
+async fn a_receipt_that_went_back_is_in_no_account_any_more() {
+    for (end, suspense) in [("REFUND_SUCCEEDED", 0), ("REFUND_FAILED", 70)] {
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            let db = Db::ledger().await;
+            let events =
+                [fact("RECEIPT_UNEXPECTED", "M1", 1, 70), refund("REFUND_SUBMITTED", 70), refund(end, 70)];
+            let events = order.map(|place| events[place].clone());
+            assert_eq!(apply(&applier(&db), &messages(&events)).await, [""; 0]);
+            assert_eq!(apply(&applier(&db), &messages(&events)).await, [""; 0], "told again");
+            for (code, _, debit, credit) in books(&db).await.balances {
+                let left = match code.split(':').next().unwrap() {
+                    "suspense" => suspense,
+                    "clearing" => -suspense,
+                    _ => 0,
+                };
+                assert_eq!(credit - debit, left, "{end} {order:?} {code}");
+            }
+            let numbered = "SELECT COUNT(*) FROM entry WHERE refund_no IS NOT NULL AND kind LIKE 'REFUND%'";
+            let numbered: i64 = sqlx::query_scalar(numbered).fetch_one(db.pool()).await.unwrap();
+            assert_eq!(numbered, 2);
+        }
+    }
+}
+
+fn refund(kind: &str, amount: i64) -> PaymentEvent {
+    let refund_no = "R0000000000000000000000000000";
+    PaymentEvent {
+        msg_key: format!("{kind}:{refund_no}"),
+        refund_no: refund_no.into(),
+        refund_kind: "RECEIPT".into(),
+        ..fact(kind, "M1", 1, amount)
+    }
 }
 
 /// Facts without money leave no trace, not even a mark.

@@ -35,8 +35,8 @@ fn paid(merchant: &str, number: u32, amount: i64) -> PaymentEvent {
         channel_txn_id: format!("T-{merchant}-{number}"),
         occurred_at: "2025-03-14T02:30:00Z".into(),
         created_at: "2025-03-14T02:30:01Z".into(),
-        reason: String::new(),
         version: 2,
+        ..Default::default()
     }
 }
 
