@@ -34,6 +34,7 @@ impl Channel {
                 drop_after_commit_percent: 3,
                 ..CreateFaults::default()
             },
+            ..Plan::default()
         };
         self.plan(&plan).await
     }

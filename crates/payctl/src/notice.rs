@@ -94,8 +94,12 @@ fn request(pay_no: &str, word: Stored) -> anyhow::Result<ApplyChannelResultReque
         Some("PAY_CLOSED") => ChannelFact::PayClosed,
         Some("PAY_FAILED") => ChannelFact::PayFailed,
         Some("PAY_DECLINED") => ChannelFact::PayDeclined,
+        Some("REFUND_SUCCEEDED") => ChannelFact::RefundSucceeded,
+        Some("REFUND_FAILED") => ChannelFact::RefundFailed,
         other => bail!("the stored fact {other:?} cannot be applied"),
     };
+    let is_refund = matches!(fact, ChannelFact::RefundSucceeded | ChannelFact::RefundFailed);
+    let number = word.action.split(':').nth(1).map(str::to_owned).filter(|_| is_refund);
     let txn = if word.channel_txn_id == pay_no { String::new() } else { word.channel_txn_id };
     Ok(ApplyChannelResultRequest {
         channel: word.channel,
@@ -110,5 +114,7 @@ fn request(pay_no: &str, word: Stored) -> anyhow::Result<ApplyChannelResultReque
         nonce: None,
         detail: String::new(),
         merchant_id: String::new(),
+        refund_no: number.unwrap_or_default(),
+        channel_refund_no: String::new(),
     })
 }
