@@ -57,6 +57,16 @@ bench: need-rust ## payments a second beside the same rows by pgbench, in releas
 	@cargo build $(CARGO_FLAGS) --release
 	@ONCEPAY_BIN_DIR=$(or $(CARGO_TARGET_DIR),target)/release deploy/local/bench.sh $(ARGS)
 
+##@ Prove it
+
+.PHONY: gates
+gates: build ## switch each gate off in turn, and print what then goes wrong (about a minute)
+	@deploy/local/prove.sh gates
+
+.PHONY: chaos
+chaos: build ## break lines and kill processes under load: SEED=… MINUTES=…; ARGS="--kill-points --rounds 20"
+	@deploy/local/prove.sh chaos $(if $(SEED),--seed $(SEED)) --seconds $$(($(or $(MINUTES),1) * 60)) $(ARGS)
+
 ##@ Change it
 
 .PHONY: build

@@ -39,13 +39,13 @@ impl Simulator {
     }
 
     /// The payer pays once more, in another transaction.
-    pub async fn pay_again(&self, pay_no: &str) {
-        self.post(&format!("/control/orders/{pay_no}/second-transaction"), &()).await;
+    pub async fn pay_again(&self, pay_no: &str, options: &PayOptions) {
+        self.post(&format!("/control/orders/{pay_no}/second-transaction"), options).await;
     }
 
     /// The channel closes the order, and tells.
     pub async fn close(&self, pay_no: &str) {
-        self.post(&format!("/control/orders/{pay_no}/close"), &()).await;
+        self.post(&format!("/control/orders/{pay_no}/close"), &PayOptions::default()).await;
     }
 
     /// Sends a notice of our making; gives the receiver's answers.

@@ -272,13 +272,17 @@ impl Stack {
         format!("http://{}", local(port))
     }
 
-    /// Waits until no event waits in the outbox and every fact that books money has its entry.
+    /// Waits until every refund has ended, no event waits in the outbox and every fact that books money has its entry.
     pub async fn wait_booked(&self) {
         wait_for("every event to be booked", || async {
+            let live = "SELECT COUNT(*) FROM refund WHERE state IN ('PENDING', 'SUBMITTED', 'PROCESSING')";
+            let live = count(self.payments(), live).await;
             let waiting = count(self.payments(), "SELECT COUNT(*) FROM outbox").await;
-            let facts = "SELECT COUNT(*) FROM payment_event WHERE type IN ('PAY_SUCCEEDED', 'RECEIPT_UNEXPECTED', 'RECEIPT_WITHDRAWN')";
+            let facts = "SELECT COUNT(*) FROM payment_event
+                         WHERE type IN ('PAY_SUCCEEDED', 'RECEIPT_UNEXPECTED', 'RECEIPT_WITHDRAWN',
+                                        'REFUND_SUBMITTED', 'REFUND_SUCCEEDED', 'REFUND_FAILED')";
             let entries = count(self.books(), "SELECT COUNT(*) FROM entry").await;
-            waiting == 0 && entries >= count(self.payments(), facts).await
+            live == 0 && waiting == 0 && entries >= count(self.payments(), facts).await
         })
         .await;
     }

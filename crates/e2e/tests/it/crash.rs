@@ -150,7 +150,8 @@ async fn once(stack: &Stack) {
 }
 
 fn spawn(service: &str, settings: &[(String, String)]) -> Process {
-    let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let settings: Vec<(&str, &str)> =
+        settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     Process::spawn(service, &settings)
 }
 

@@ -15,4 +15,5 @@ mod create;
 mod entrance;
 mod explore;
 mod notice;
+mod refund;
 mod refuse;

@@ -111,7 +111,11 @@ async fn another_amount_never_pays_and_never_counts_twice() {
     let payment = begun(&stack).await;
     let wrong = DirectNotice { channel_txn_id: Some("T1".into()), amount: Some(1), ..about(&payment) };
     for _ in 0..2 {
-        assert_eq!(statuses(&stack.simulator.notice(&wrong).await), [ACCEPTED], "after the evidence is committed");
+        assert_eq!(
+            statuses(&stack.simulator.notice(&wrong).await),
+            [ACCEPTED],
+            "after the evidence is committed"
+        );
     }
     assert_eq!(state(&stack, &payment).await, PaymentState::Processing);
     assert_eq!(anomalies(&stack, "AMOUNT_MISMATCH").await, 1);
@@ -137,8 +141,8 @@ async fn balance(stack: &Stack, prefix: &str) -> i64 {
     .unwrap()
 }
 
-/// A second transaction for a paid order, and money for a closed one: booked to suspense, once. Fails when a late success
-/// is answered and forgotten.
+/// A second transaction for a paid order, and money for a closed one: booked to suspense once, and sent back once, so that
+/// suspense is empty again. Fails when a late success is answered and forgotten, or when its refund is not written with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn money_that_nobody_wanted_is_booked_once() {
     let stack = Stack::start(Wish { books: true, ..Wish::default() }).await;
@@ -146,8 +150,10 @@ async fn money_that_nobody_wanted_is_booked_once() {
     stack.simulator.pay(&payment.pay_no, &PayOptions::default()).await;
     wait_for("the payment to be paid", || async { state(&stack, &payment).await == PaymentState::Success })
         .await;
+    let silent = PayOptions { silent: true, ..Default::default() };
+    stack.simulator.pay_again(&payment.pay_no, &silent).await;
     let second = DirectNotice {
-        channel_txn_id: Some("T2".into()),
+        channel_txn_id: stack.simulator.order(&payment.pay_no).await.channel_txn_ids.pop(),
         repeats: Some(5),
         parallel: Some(5),
         ..about(&payment)
@@ -157,7 +163,11 @@ async fn money_that_nobody_wanted_is_booked_once() {
     let closed = DirectNotice { event: Some("payment.closed".into()), ..about(&other) };
     assert_eq!(statuses(&stack.simulator.notice(&closed).await), [ACCEPTED]);
     assert_eq!(state(&stack, &other).await, PaymentState::Closed);
-    let late = DirectNotice { channel_txn_id: Some("T3".into()), ..about(&other) };
+    stack.simulator.pay(&other.pay_no, &silent).await;
+    let late = DirectNotice {
+        channel_txn_id: stack.simulator.order(&other.pay_no).await.channel_txn_id,
+        ..about(&other)
+    };
     assert_eq!(statuses(&stack.simulator.notice(&late).await), [ACCEPTED]);
     assert_eq!(state(&stack, &other).await, PaymentState::Closed, "a terminal state is never left");
     let reasons: Vec<String> = sqlx::query_scalar("SELECT reason FROM unexpected_receipt ORDER BY reason")
@@ -166,7 +176,13 @@ async fn money_that_nobody_wanted_is_booked_once() {
         .unwrap();
     assert_eq!(reasons, ["LATE_SUCCESS", "SECOND_TRANSACTION"]);
     stack.wait_booked().await;
-    assert_eq!(balance(&stack, "suspense:").await, 2 * 1999);
+    assert_eq!(count(stack.books(), "SELECT COUNT(*) FROM entry WHERE kind = 'RECEIPT_UNEXPECTED'").await, 2);
+    assert_eq!((balance(&stack, "suspense:").await, balance(&stack, "transit:").await), (0, 0));
+    assert_eq!(statuses(&stack.simulator.notice(&second).await), [ACCEPTED; 5], "after its money went back");
+    stack.wait_booked().await;
+    let book = stack.simulator.book().await;
+    assert_eq!((book.totals.refunds, book.totals.refunded["CNY"]), (2, 2 * 1999));
+    assert!(book.orders.iter().all(|order| order.refunds == 1 && order.refunded == 1999), "{book:?}");
     assert_eq!(audit::audit(stack.payments(), stack.books()).await.unwrap(), []);
 }
 
