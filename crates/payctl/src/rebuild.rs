@@ -16,8 +16,6 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, P
 
 static SCHEMA: Migrator = sqlx::migrate!("../../migrations/ledger");
 
-/// The rebuild is done when nothing came for so long; a consumer joins its group within a few seconds.
-const QUIET: Duration = Duration::from_secs(15);
 /// Differences that are told.
 const TOLD_MAX: usize = 20;
 
@@ -32,11 +30,14 @@ pub(crate) enum Command {
         kafka_brokers: String,
         #[arg(long, default_value = contract::event::TOPIC)]
         topic: String,
+        /// The rebuild is done when nothing came for so long; a consumer joins its group within a few seconds.
+        #[arg(long, default_value_t = 15)]
+        quiet_seconds: u64,
     },
 }
 
 pub(crate) async fn run(url: &str, ledger: &PgPool, command: Command) -> anyhow::Result<ExitCode> {
-    let Command::Rebuild { check: _, kafka_brokers, topic } = command;
+    let Command::Rebuild { check: _, kafka_brokers, topic, quiet_seconds } = command;
     let name = format!("ledger_rebuild_{:08x}", rand::random::<u32>());
     let owner = PgConnectOptions::from_str(url)?;
     let mut admin = owner.clone().connect().await?;
@@ -44,7 +45,14 @@ pub(crate) async fn run(url: &str, ledger: &PgPool, command: Command) -> anyhow:
         .execute(AssertSqlSafe(format!("CREATE DATABASE {name}")))
         .await
         .context("the owner may not create databases")?;
-    let result = rebuild_and_compare(url, &owner, &name, ledger, (&kafka_brokers, &topic)).await;
+    let result = rebuild_and_compare(
+        url,
+        (&owner, &name),
+        ledger,
+        (&kafka_brokers, &topic),
+        Duration::from_secs(quiet_seconds),
+    )
+    .await;
     admin.execute(AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)"))).await?;
     admin.close().await?;
     result
@@ -52,10 +60,10 @@ pub(crate) async fn run(url: &str, ledger: &PgPool, command: Command) -> anyhow:
 
 async fn rebuild_and_compare(
     url: &str,
-    owner: &PgConnectOptions,
-    name: &str,
+    (owner, name): (&PgConnectOptions, &str),
     ledger: &PgPool,
     (brokers, topic): (&str, &str),
+    quiet: Duration,
 ) -> anyhow::Result<ExitCode> {
     let copy = PgPoolOptions::new().max_connections(2).connect_with(owner.clone().database(name)).await?;
     SCHEMA.run(&copy).await?;
@@ -67,7 +75,7 @@ async fn rebuild_and_compare(
     let consumer = ledger_consumer::App::build(settings, Clock::system(), Switches::all_on()).await?;
     let stop = CancellationToken::new();
     let running = task::spawn("payctl.rebuild", consumer.run(stop.clone()));
-    wait_quiet(&copy).await?;
+    wait_quiet(&copy, quiet).await?;
     stop.cancel();
     if let Some(Err(error)) = running.await? {
         bail!("the consumer failed: {error}");
@@ -87,9 +95,9 @@ async fn rebuild_and_compare(
     Ok(ExitCode::FAILURE)
 }
 
-async fn wait_quiet(copy: &PgPool) -> anyhow::Result<()> {
+async fn wait_quiet(copy: &PgPool, quiet: Duration) -> anyhow::Result<()> {
     let (mut entries, mut since) = (0_i64, Instant::now());
-    while since.elapsed() < QUIET {
+    while since.elapsed() < quiet {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let now: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM entry").fetch_one(copy).await?;
         if now != entries {

@@ -169,8 +169,12 @@ async fn is_ok(url: &str) -> bool {
     client.get(url).send().await.is_ok_and(|answer| answer.status().is_success())
 }
 
-/// The service's program: beside our own, or, where that is a test's in `deps`, a folder above.
-fn program(service: &str) -> PathBuf {
+/// One of our programs as the last build left it: beside our own, or, where that is a test's in `deps`, a folder above.
+///
+/// # Panics
+/// When it is not built.
+#[must_use]
+pub fn program(service: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a process knows its own program");
     let folder = own.parent().expect("a program lies in a folder");
     let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };

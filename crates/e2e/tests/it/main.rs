@@ -14,6 +14,8 @@ mod crash;
 mod create;
 mod entrance;
 mod explore;
+mod jobs;
 mod notice;
+mod operate;
 mod refund;
 mod refuse;
