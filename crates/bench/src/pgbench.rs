@@ -21,7 +21,7 @@ INSERT INTO payment (bucket, pay_no, merchant_id, order_no, attempt_no, amount, 
 WITH new AS (
   INSERT INTO payment_event (bucket, msg_key, aggregate_type, aggregate_id, type, to_state, version, cause,
                              partition_key, payload)
-  VALUES (:bucket, 'BENCH:' || gen_random_uuid(), 'bench', 'B', 'BENCH', 'PROCESSING', 1, 'BENCH', 'pgbench:O',
+  VALUES (:bucket, 'BENCH:' || gen_random_uuid(), 'bench', 'B', 'BENCH', 'PROCESSING', 1, 'BENCH', 'pgbench-O',
           repeat('x', 500)) RETURNING bucket, event_id)
 INSERT INTO outbox (bucket, event_id, shard) SELECT bucket, event_id, bucket / 64 FROM new;
 COMMIT;
