@@ -64,7 +64,7 @@ impl App {
     /// # Errors
     /// [`Error`] naming the setting to mend.
     pub async fn build(settings: Settings, clock: Clock, _switches: Switches) -> Result<Self, Error> {
-        let readers = channel::readers(&Accounts::load(&settings.channels_file)?)?;
+        let readers = channel::readers(&Accounts::load(&settings.channels_file)?, &settings.client, &clock)?;
         let connection = grpc::channel(&settings.payment_core_url).map_err(Error::CoreUrl)?;
         let core = PaymentCoreClient::with_interceptor(connection.clone(), CarryTrace);
         let accounts: Vec<_> =

@@ -46,7 +46,8 @@ fn core_fact(fact: Fact) -> Option<ChannelFact> {
         Fact::PayDeclined => Some(ChannelFact::PayDeclined),
         Fact::RefundSucceeded => Some(ChannelFact::RefundSucceeded),
         Fact::RefundFailed => Some(ChannelFact::RefundFailed),
-        Fact::Other => None,
+        // The core has no word for these yet: they are acknowledged and move nothing.
+        Fact::RefundAbnormal | Fact::RefundedTotal | Fact::Other => None,
     }
 }
 

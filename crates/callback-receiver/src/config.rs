@@ -24,6 +24,9 @@ pub struct Settings {
     /// Notices at the core at the same time; more are told to come again.
     #[serde(default = "in_hand_max")]
     pub in_hand_max: usize,
+    /// Calls to channels, for keys that they change.
+    #[serde(default)]
+    pub client: channel::ClientSettings,
 }
 
 fn listen() -> SocketAddr {

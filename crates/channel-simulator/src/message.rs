@@ -117,7 +117,10 @@ impl Message {
         let path_and_query = self.signed_path.as_deref().unwrap_or(&called);
         let covered = Covered::Request { method: self.method.as_str(), path_and_query };
         let claimed = self.key_id.as_deref();
-        let key = claimed.and_then(|id| self.account.key(id)).unwrap_or_else(|| self.account.current_key());
+        let key = claimed
+            .and_then(|id| self.account.key(id))
+            .or_else(|| self.account.current_key())
+            .expect("a generic notice is made for an account of the generic channel");
         let body = match self.signature {
             Signature::Wrong => Bytes::from_static(b"something else"),
             Signature::Valid | Signature::Missing => self.body.clone(),

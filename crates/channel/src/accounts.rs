@@ -31,6 +31,8 @@ use serde::de::{Error as _, IntoDeserializer as _, value::StringDeserializer};
 use service_kit::config::Secret;
 use zeroize::Zeroizing;
 
+use crate::{alipay, stripe, wechatpay};
+
 /// Shortest secret, bytes: 128 bits, below which a MAC can be found by trying.
 const SECRET_BYTES_MIN: usize = 16;
 /// Longest key id; it travels in a header and stands in a database key.
@@ -72,6 +74,15 @@ impl Key {
     }
 }
 
+/// What one protocol needs to know of an account, its keys above all. No key is ever printed.
+#[derive(Debug, Clone)]
+pub enum Protocol {
+    Generic { current_key: Key, keys: Vec<Key> },
+    Alipay(Arc<alipay::Settings>),
+    WechatPay(Arc<wechatpay::Settings>),
+    Stripe(Arc<stripe::Settings>),
+}
+
 /// One account at one channel.
 #[derive(Clone)]
 pub struct Account {
@@ -79,8 +90,7 @@ pub struct Account {
     account: ChannelAccount,
     base_url: String,
     notify_url: String,
-    current_key: Key,
-    keys: Vec<Key>,
+    protocol: Protocol,
 }
 
 impl Account {
@@ -106,23 +116,34 @@ impl Account {
         &self.notify_url
     }
 
-    /// The key that we sign with.
+    /// What its protocol needs.
     #[must_use]
-    pub fn current_key(&self) -> &Key {
-        &self.current_key
+    pub fn protocol(&self) -> &Protocol {
+        &self.protocol
     }
 
-    /// The key of this id, current or not.
+    /// The shared secret that we sign with; `None` for accounts of other protocols than the generic one.
+    #[must_use]
+    pub fn current_key(&self) -> Option<&Key> {
+        match &self.protocol {
+            Protocol::Generic { current_key, .. } => Some(current_key),
+            Protocol::Alipay(_) | Protocol::WechatPay(_) | Protocol::Stripe(_) => None,
+        }
+    }
+
+    /// The shared secret of this id, current or not.
     #[must_use]
     pub fn key(&self, key_id: &str) -> Option<&Key> {
-        self.keys.iter().find(|key| key.key_id == key_id)
+        match &self.protocol {
+            Protocol::Generic { keys, .. } => keys.iter().find(|key| key.key_id == key_id),
+            Protocol::Alipay(_) | Protocol::WechatPay(_) | Protocol::Stripe(_) => None,
+        }
     }
 }
 
 impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key_ids: Vec<_> = self.keys.iter().map(Key::key_id).collect();
-        write!(f, "Account({}/{}, keys {key_ids:?})", self.channel, self.account)
+        write!(f, "Account({}/{})", self.channel, self.account)
     }
 }
 
@@ -197,10 +218,17 @@ struct RawAccount {
     account: String,
     base_url: String,
     notify_url: String,
-    current_key_id: String,
+    /// Of the generic protocol, as is `key`.
+    current_key_id: Option<String>,
     #[serde(default)]
     key: Vec<RawKey>,
+    alipay: Option<alipay::RawSettings>,
+    wechatpay: Option<wechatpay::RawSettings>,
+    stripe: Option<stripe::RawSettings>,
 }
+
+/// What is wrong with an account's table: the field, and what it must be.
+pub(crate) type Fault = (&'static str, &'static str);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -245,27 +273,62 @@ fn check(raw: RawAccount) -> Result<Account, Error> {
         return Err(fault(&name, "base_url", "must have no query; paths are put behind it"));
     }
     let notify_url = url(&name, "notify_url", &raw.notify_url)?;
-    let mut keys: Vec<Key> = Vec::with_capacity(raw.key.len());
-    for RawKey { key_id, secret } in raw.key {
+    let fault_of = |(field, remedy): Fault| fault(&name, field, remedy);
+    let tables = [
+        (ChannelCode::Generic, raw.current_key_id.is_some() || !raw.key.is_empty()),
+        (ChannelCode::Alipay, raw.alipay.is_some()),
+        (ChannelCode::WechatPay, raw.wechatpay.is_some()),
+        (ChannelCode::Stripe, raw.stripe.is_some()),
+    ];
+    if tables.iter().any(|(of, there)| *there && *of != channel) {
+        return Err(fault(
+            &name,
+            "channel",
+            "is not the one whose keys stand in the table; keep the keys of one",
+        ));
+    }
+    let protocol = match channel {
+        ChannelCode::Generic => generic(raw.current_key_id, raw.key).map_err(fault_of)?,
+        ChannelCode::Alipay => {
+            let table =
+                raw.alipay.ok_or_else(|| fault(&name, "alipay", "must be there: add [account.alipay]"))?;
+            Protocol::Alipay(Arc::new(table.check().map_err(fault_of)?))
+        }
+        ChannelCode::WechatPay => {
+            let table = raw
+                .wechatpay
+                .ok_or_else(|| fault(&name, "wechatpay", "must be there: add [account.wechatpay]"))?;
+            Protocol::WechatPay(Arc::new(table.check().map_err(fault_of)?))
+        }
+        ChannelCode::Stripe => {
+            let table =
+                raw.stripe.ok_or_else(|| fault(&name, "stripe", "must be there: add [account.stripe]"))?;
+            Protocol::Stripe(Arc::new(table.check().map_err(fault_of)?))
+        }
+    };
+    Ok(Account { channel, account, base_url, notify_url, protocol })
+}
+
+fn generic(current_key_id: Option<String>, raw: Vec<RawKey>) -> Result<Protocol, Fault> {
+    let mut keys: Vec<Key> = Vec::with_capacity(raw.len());
+    for RawKey { key_id, secret } in raw {
         if !is_key_id(&key_id) {
-            return Err(fault(&name, "key_id", "must be 1 to 64 letters, digits, '_', '-' or '.'"));
+            return Err(("key_id", "must be 1 to 64 letters, digits, '_', '-' or '.'"));
         }
         if secret.expose().len() < SECRET_BYTES_MIN {
-            return Err(fault(
-                &name,
-                "secret",
-                "must be at least 16 bytes; make it with `openssl rand -hex 32`",
-            ));
+            return Err(("secret", "must be at least 16 bytes; make it with `openssl rand -hex 32`"));
         }
         if keys.iter().any(|key| key.key_id == key_id) {
-            return Err(fault(&name, "key_id", "is there twice; a new secret takes a new key_id"));
+            return Err(("key_id", "is there twice; a new secret takes a new key_id"));
         }
         keys.push(Key { key_id, secret });
     }
-    let current_key = keys.iter().find(|key| key.key_id == raw.current_key_id).cloned().ok_or_else(|| {
-        fault(&name, "current_key_id", "must be the key_id of one of its [[account.key]] tables")
-    })?;
-    Ok(Account { channel, account, base_url, notify_url, current_key, keys })
+    let current_key = keys
+        .iter()
+        .find(|key| current_key_id.as_ref() == Some(&key.key_id))
+        .cloned()
+        .ok_or(("current_key_id", "must be the key_id of one of its [[account.key]] tables"))?;
+    Ok(Protocol::Generic { current_key, keys })
 }
 
 fn is_key_id(text: &str) -> bool {
@@ -324,7 +387,7 @@ secret = "another-secret-000000"
         let main = accounts.default_of(ChannelCode::Generic).unwrap();
         assert_eq!(main.account().as_str(), "main");
         assert_eq!(main.base_url(), "http://127.0.0.1:1");
-        assert_eq!(main.current_key().key_id(), "k1");
+        assert_eq!(main.current_key().unwrap().key_id(), "k1");
         assert_eq!(main.key("k0").unwrap().secret().expose(), "previous-secret-00000");
         let second = accounts.get(ChannelCode::Generic, &"second".parse().unwrap()).unwrap();
         // The same key id in two accounts is two keys.

@@ -6,11 +6,15 @@ pub mod port;
 mod registry;
 mod strict_json;
 
+pub mod alipay;
 pub mod generic;
+pub mod stripe;
+pub mod wechatpay;
 
-pub use accounts::{Account, Accounts, Key};
+pub use accounts::{Account, Accounts, Key, Protocol};
 pub use port::{
-    Answer, ChannelClient, Closed, CreateOrder, CreateRefund, Created, Credential, Fact, HttpAnswer, Notice,
-    NoticeError, NoticeReader, NoticeReason, Outcome, Queried, RawNotice, RefundTold, StatedAmount,
+    Answer, ChannelClient, Closed, CreateOrder, CreateRefund, Created, Credential, Fact, FindOrder,
+    FindRefund, HttpAnswer, Notice, NoticeError, NoticeReader, NoticeReason, Outcome, Queried, RawNotice,
+    RefundTold, StatedAmount,
 };
 pub use registry::{ByAccount, ClientSettings, Clients, Error, Readers, clients, readers};

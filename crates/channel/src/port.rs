@@ -80,6 +80,36 @@ pub struct Created {
     pub credential: Credential,
     /// There when the channel numbers orders at once, or when a repeated create finds the order paid: then query.
     pub channel_txn_id: Option<ChannelTxnId>,
+    /// The channel's own number of the order, where it has one that later calls need; at most 128 printable ASCII characters.
+    pub channel_order_no: Option<String>,
+}
+
+/// Which order a query or a close is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindOrder {
+    pub pay_no: PayNo,
+    /// As [`Created::channel_order_no`] told it; `None` while the answer to the create call is not known.
+    pub channel_order_no: Option<String>,
+}
+
+impl FindOrder {
+    /// By our number alone.
+    #[must_use]
+    pub fn by(pay_no: &PayNo) -> Self {
+        Self { pay_no: pay_no.clone(), channel_order_no: None }
+    }
+}
+
+/// Which refund a query is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindRefund {
+    pub refund_no: RefundNo,
+    pub pay_no: PayNo,
+    pub channel_txn_id: ChannelTxnId,
+    /// As [`RefundTold::channel_refund_no`] told it.
+    pub channel_refund_no: Option<String>,
+    /// What was asked for; channels that tell no amount with a refund's state are taken to mean it.
+    pub amount: Money,
 }
 
 /// What the channel says about an order when asked.
@@ -128,11 +158,27 @@ pub struct CreateRefund {
     pub pay_no: PayNo,
     /// The transaction whose money goes back.
     pub channel_txn_id: ChannelTxnId,
+    /// What the transaction took in all; some channels want it beside the part that goes back.
+    pub paid: Money,
     pub amount: Money,
     /// For the payer's statement and for people; a word of ours, no text from outside.
     pub reason: String,
     /// Where notices about it go.
     pub notify_url: String,
+}
+
+impl CreateRefund {
+    /// Asks what became of it.
+    #[must_use]
+    pub fn find(&self) -> FindRefund {
+        FindRefund {
+            refund_no: self.refund_no.clone(),
+            pay_no: self.pay_no.clone(),
+            channel_txn_id: self.channel_txn_id.clone(),
+            channel_refund_no: None,
+            amount: self.amount,
+        }
+    }
 }
 
 /// What the channel says about a refund, in answer to the call that makes it and when asked.
@@ -162,13 +208,13 @@ pub trait ChannelClient: fmt::Debug + Send + Sync {
     /// Makes the order, or finds it made on the same terms.
     fn create<'a>(&'a self, order: &'a CreateOrder) -> BoxFuture<'a, Outcome<Created>>;
     /// Asks what became of the order. A number that the channel does not know is `Accepted` with `known: false`.
-    fn query<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Queried>>;
+    fn query<'a>(&'a self, order: &'a FindOrder) -> BoxFuture<'a, Outcome<Queried>>;
     /// Asks the channel to close the order. Only `Accepted(Closed)` closes a payment.
-    fn close<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Closed>>;
+    fn close<'a>(&'a self, order: &'a FindOrder) -> BoxFuture<'a, Outcome<Closed>>;
     /// Makes the refund, or finds it made on the same terms. `Rejected` says that no money goes back under this number.
     fn refund<'a>(&'a self, refund: &'a CreateRefund) -> BoxFuture<'a, Outcome<RefundTold>>;
     /// Asks what became of the refund. A number that the channel does not know is `Accepted` with `known: false`.
-    fn query_refund<'a>(&'a self, refund_no: &'a RefundNo) -> BoxFuture<'a, Outcome<RefundTold>>;
+    fn query_refund<'a>(&'a self, refund: &'a FindRefund) -> BoxFuture<'a, Outcome<RefundTold>>;
 }
 
 /// A notice exactly as it arrived.
@@ -198,6 +244,10 @@ pub enum Fact {
     PayDeclined,
     RefundSucceeded,
     RefundFailed,
+    /// The money of a refund is stuck at the channel: neither back nor failed, and a person must act there.
+    RefundAbnormal,
+    /// How much of the payment went back so far, in all; which refunds that was is not said, so they are asked about.
+    RefundedTotal,
     /// Nothing that we act on.
     Other,
 }
@@ -212,6 +262,8 @@ impl Fact {
             Self::PayDeclined => "PAY_DECLINED",
             Self::RefundSucceeded => "REFUND_SUCCEEDED",
             Self::RefundFailed => "REFUND_FAILED",
+            Self::RefundAbnormal => "REFUND_ABNORMAL",
+            Self::RefundedTotal => "REFUNDED_TOTAL",
             Self::Other => "OTHER",
         }
     }
@@ -226,7 +278,7 @@ pub struct Notice {
     /// Our number as the channel repeats it, at most 64 printable ASCII characters; it need not exist. Empty only for
     /// [`Fact::Other`].
     pub pay_no: String,
-    /// Merchant as the channel names it; empty only for [`Fact::Other`].
+    /// Our merchant as the channel names it; empty where the protocol does not name one.
     pub merchant_id: String,
     /// Always there for [`Fact::PaySucceeded`].
     pub channel_txn_id: Option<ChannelTxnId>,
@@ -252,11 +304,21 @@ pub enum NoticeReason {
     TimestampOutsideWindow,
     KeyUnknown,
     NoticeMalformed,
+    /// Genuine, and made for another account than the one whose address it came to.
+    CrossAccount,
+    /// Genuine, and of the channel's test mode on a live account, or the other way round: acknowledged, kept, and no more.
+    ModeMismatch,
 }
 
 impl NoticeReason {
-    pub const ALL: [Self; 4] =
-        [Self::SignatureInvalid, Self::TimestampOutsideWindow, Self::KeyUnknown, Self::NoticeMalformed];
+    pub const ALL: [Self; 6] = [
+        Self::SignatureInvalid,
+        Self::TimestampOutsideWindow,
+        Self::KeyUnknown,
+        Self::NoticeMalformed,
+        Self::CrossAccount,
+        Self::ModeMismatch,
+    ];
 
     /// The stable reason of evidence, metrics and answers.
     #[must_use]
@@ -266,6 +328,8 @@ impl NoticeReason {
             Self::TimestampOutsideWindow => "TIMESTAMP_OUTSIDE_WINDOW",
             Self::KeyUnknown => "KEY_UNKNOWN",
             Self::NoticeMalformed => "NOTICE_MALFORMED",
+            Self::CrossAccount => "CROSS_ACCOUNT",
+            Self::ModeMismatch => "MODE_MISMATCH",
         }
     }
 }

@@ -106,7 +106,8 @@ pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) ->
 ///
 /// # Errors
 /// [`Error::NoAdapter`] for a channel that this build does not speak.
-pub fn readers(accounts: &Accounts) -> Result<Readers, Error> {
+pub fn readers(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) -> Result<Readers, Error> {
+    let _ = (settings, clock);
     each::<dyn NoticeReader>(accounts, |account| match account.channel() {
         ChannelCode::Generic => Some(Arc::new(generic::Reader::new(account))),
         ChannelCode::Alipay | ChannelCode::WechatPay | ChannelCode::Stripe => None,
@@ -156,14 +157,11 @@ channel = "alipay"
 account = "main"
 base_url = "https://openapi.alipay.com"
 notify_url = "https://pay.example/v1/callbacks/alipay/main"
-current_key_id = "k1"
-[[account.key]]
-key_id = "k1"
-secret = "secret-00000000000000"
+[account.alipay]
 "#,
         )
         .unwrap();
-        let error = readers(&accounts).unwrap_err().to_string();
+        let error = readers(&accounts, &ClientSettings::default(), &Clock::system()).unwrap_err().to_string();
         assert!(error.contains("alipay") && error.contains("main"), "{error}");
         assert!(clients(&accounts, &ClientSettings::default(), &Clock::system()).is_err());
     }

@@ -44,7 +44,9 @@ impl RefundState {
     /// What the channel's word does to a refund in this state.
     pub fn advance(self, word: RefundWord) -> RefundAdvance {
         match (self, word) {
-            (Self::Pending | Self::Submitted, RefundWord::Taken) => RefundAdvance::To(Self::Processing),
+            (Self::Pending | Self::Submitted, RefundWord::Taken | RefundWord::Abnormal) => {
+                RefundAdvance::To(Self::Processing)
+            }
             (Self::Pending | Self::Submitted | Self::Processing, RefundWord::Succeeded) => {
                 RefundAdvance::To(Self::Success)
             }
@@ -53,11 +55,10 @@ impl RefundState {
             }
             (Self::Success, RefundWord::Succeeded)
             | (Self::Fail, RefundWord::Failed)
-            | (Self::Processing, RefundWord::Taken) => RefundAdvance::Known,
-            (Self::Success | Self::Fail, RefundWord::Taken) => RefundAdvance::Stay,
-            (Self::Success, RefundWord::Failed) | (Self::Fail, RefundWord::Succeeded) => {
-                RefundAdvance::Contradiction
-            }
+            | (Self::Processing, RefundWord::Taken | RefundWord::Abnormal) => RefundAdvance::Known,
+            (Self::Success | Self::Fail, RefundWord::Taken | RefundWord::Abnormal) => RefundAdvance::Stay,
+            (Self::Success, RefundWord::Failed) => RefundAdvance::Returned,
+            (Self::Fail, RefundWord::Succeeded) => RefundAdvance::Contradiction,
         }
     }
 }
@@ -84,6 +85,8 @@ impl fmt::Display for RefundState {
 pub enum RefundWord {
     /// Taken, not done yet.
     Taken,
+    /// Stuck at the channel: not back and not failed. The amount stays reserved, and a person must act there.
+    Abnormal,
     Succeeded,
     Failed,
 }
@@ -98,6 +101,8 @@ pub enum RefundAdvance {
     Known,
     /// A late or reordered word; nothing changes.
     Stay,
+    /// The money had gone back and has come home: a new fact beside the refund, whose state stays.
+    Returned,
     /// It ended otherwise: money may have moved a second time, and a person must look.
     Contradiction,
 }
@@ -106,7 +111,8 @@ pub enum RefundAdvance {
 mod tests {
     use super::*;
 
-    const WORDS: [RefundWord; 3] = [RefundWord::Taken, RefundWord::Succeeded, RefundWord::Failed];
+    const WORDS: [RefundWord; 4] =
+        [RefundWord::Taken, RefundWord::Abnormal, RefundWord::Succeeded, RefundWord::Failed];
 
     /// Fails if any arm of `advance` leaves a terminal state.
     #[test]

@@ -201,6 +201,7 @@ secret = "second-secret-current-01"
         channels_file: file.clone(),
         core_ms_max: given.core_ms_max,
         in_hand_max: given.in_hand_max,
+        client: channel::ClientSettings::default(),
     };
     let clock = Clock::fixed(noon());
     let app = App::build(settings, clock.clone(), Switches::all_on()).await.unwrap();

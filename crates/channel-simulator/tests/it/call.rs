@@ -1,6 +1,6 @@
 //! The channel's own calls, through the port that the services use.
 
-use channel::{Closed, Credential, Outcome, StatedAmount};
+use channel::{Closed, Credential, FindOrder, Outcome, StatedAmount};
 use pay_types::{ChannelWord, Currency, Money};
 use serde_json::json;
 
@@ -31,22 +31,30 @@ async fn twenty_equal_creates_at_once_are_one_order() {
 async fn an_order_is_asked_for_from_unknown_to_paid() {
     let world = world().await;
     let order = world.order(1000);
-    let Outcome::Accepted(queried) = world.client.query(&order.pay_no).await else { panic!() };
+    let Outcome::Accepted(queried) = world.client.query(&FindOrder::by(&order.pay_no)).await else {
+        panic!()
+    };
     assert!(!queried.known, "before its creation");
-    assert_eq!(world.client.close(&order.pay_no).await.label(), "retry_later");
+    assert_eq!(world.client.close(&FindOrder::by(&order.pay_no)).await.label(), "retry_later");
 
     assert_eq!(world.client.create(&order).await.label(), "accepted");
-    let Outcome::Accepted(queried) = world.client.query(&order.pay_no).await else { panic!() };
+    let Outcome::Accepted(queried) = world.client.query(&FindOrder::by(&order.pay_no)).await else {
+        panic!()
+    };
     assert!(queried.known && queried.word.is_none(), "unpaid");
 
     world.control(&format!("orders/{}/pay", order.pay_no), json!({})).await;
-    let Outcome::Accepted(queried) = world.client.query(&order.pay_no).await else { panic!() };
+    let Outcome::Accepted(queried) = world.client.query(&FindOrder::by(&order.pay_no)).await else {
+        panic!()
+    };
     assert_eq!(queried.word, Some(ChannelWord::Paid));
     assert_eq!(queried.amount, Some(StatedAmount { minor: 1000, currency: "CNY".to_owned() }));
     let shown = world.shown(&order.pay_no).await;
     assert_eq!(queried.channel_txn_id.unwrap().as_str(), shown.channel_txn_id.unwrap());
 
-    let Outcome::Accepted(Closed::AlreadyPaid(paid)) = world.client.close(&order.pay_no).await else {
+    let Outcome::Accepted(Closed::AlreadyPaid(paid)) =
+        world.client.close(&FindOrder::by(&order.pay_no)).await
+    else {
         panic!()
     };
     assert_eq!(paid.word, Some(ChannelWord::Paid));
@@ -59,7 +67,7 @@ async fn a_closed_order_stays_closed_and_cannot_be_paid() {
     let world = world().await;
     let pay_no = world.created().await;
     for _ in 0..2 {
-        assert_eq!(world.client.close(&pay_no).await, Outcome::Accepted(Closed::Closed));
+        assert_eq!(world.client.close(&FindOrder::by(&pay_no)).await, Outcome::Accepted(Closed::Closed));
     }
     let (status, _) = world.try_control(&format!("orders/{pay_no}/pay"), json!({})).await;
     assert_eq!(status, 409);
@@ -67,7 +75,7 @@ async fn a_closed_order_stays_closed_and_cannot_be_paid() {
 
     let failed = world.created().await;
     world.control(&format!("orders/{failed}/fail"), json!({})).await;
-    let Outcome::Accepted(queried) = world.client.query(&failed).await else { panic!() };
+    let Outcome::Accepted(queried) = world.client.query(&FindOrder::by(&failed)).await else { panic!() };
     assert_eq!(queried.word, Some(ChannelWord::Failed));
 }
 
@@ -113,6 +121,6 @@ async fn a_call_with_another_secret_does_nothing() {
     // The other account is another world: it does not see the order.
     assert_eq!(world.client.create(&order).await.label(), "accepted");
     let second = clients.get(pay_types::ChannelCode::Generic, &"second".parse().unwrap()).unwrap();
-    let Outcome::Accepted(queried) = second.query(&order.pay_no).await else { panic!() };
+    let Outcome::Accepted(queried) = second.query(&FindOrder::by(&order.pay_no)).await else { panic!() };
     assert!(!queried.known);
 }

@@ -12,6 +12,7 @@ fn asked(world: &World, pay_no: &PayNo, txn: &str, minor: i64) -> CreateRefund {
         refund_no: RefundNo::new(Clock::system().now_ms(), rand::random(), pay_no.bucket()),
         pay_no: pay_no.clone(),
         channel_txn_id: txn.parse().unwrap(),
+        paid: Money::try_new(minor, Currency::from_code("CNY").unwrap()).unwrap(),
         amount: Money::try_new(minor, Currency::from_code("CNY").unwrap()).unwrap(),
         reason: "LATE_SUCCESS".to_owned(),
         notify_url: world.notify_url.clone(),
@@ -39,7 +40,7 @@ async fn twenty_equal_refunds_at_once_are_one_refund() {
     world.plan(json!({ "notice_repeats": 3 })).await;
     let (pay_no, txn) = paid(&world).await;
     let refund = asked(&world, &pay_no, &txn, 1000);
-    let Outcome::Accepted(told) = world.client.query_refund(&refund.refund_no).await else { panic!() };
+    let Outcome::Accepted(told) = world.client.query_refund(&refund.find()).await else { panic!() };
     assert_eq!(told, RefundTold::not_known(), "before it is made");
     for outcome in futures::future::join_all((0..20).map(|_| world.client.refund(&refund))).await {
         let Outcome::Accepted(told) = outcome else { panic!("{outcome:?}") };
@@ -90,7 +91,7 @@ async fn a_refund_that_went_wrong_is_unknown_and_its_repeat_makes_no_second() {
         assert!(matches!(outcome, Outcome::Unknown { .. }), "{fault}: {outcome:?}");
         assert_eq!(world.book().await.totals.refunds - before, made, "{fault}");
         world.plan(json!({})).await;
-        let Outcome::Accepted(told) = world.client.query_refund(&refund.refund_no).await else { panic!() };
+        let Outcome::Accepted(told) = world.client.query_refund(&refund.find()).await else { panic!() };
         assert_eq!(told.known, made == 1, "{fault}");
         assert_eq!(word(world.client.refund(&refund).await), Some(RefundWord::Succeeded), "{fault}");
         assert_eq!(world.book().await.totals.refunds - before, 1, "{fault}");
@@ -106,7 +107,7 @@ async fn a_refund_may_take_time_and_may_fail() {
     assert_eq!(word(world.client.refund(&refund).await), Some(RefundWord::Taken));
     let totals = world.quiet().await;
     assert_eq!((totals.refunds, totals.refunded.get("CNY")), (1, None));
-    assert_eq!(word(world.client.query_refund(&refund.refund_no).await), Some(RefundWord::Failed));
+    assert_eq!(word(world.client.query_refund(&refund.find()).await), Some(RefundWord::Failed));
     assert_eq!(world.got()[0].read.clone().unwrap().fact, Fact::RefundFailed);
     world.plan(json!({})).await;
     let again = asked(&world, &pay_no, &txn, 1000);

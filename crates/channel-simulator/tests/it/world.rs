@@ -59,8 +59,12 @@ pub(crate) async fn world_that(answer: impl Fn(usize, &Got) -> u16 + Send + Sync
     ]);
     let accounts = Accounts::load(file.path()).unwrap();
     let main = accounts.default_of(ChannelCode::Generic).unwrap();
-    let reader =
-        Arc::clone(channel::readers(&accounts).unwrap().get(ChannelCode::Generic, main.account()).unwrap());
+    let reader = Arc::clone(
+        channel::readers(&accounts, &channel::ClientSettings::default(), &Clock::system())
+            .unwrap()
+            .get(ChannelCode::Generic, main.account())
+            .unwrap(),
+    );
     let got = serve_receiver(listener, reader, Arc::new(answer));
 
     let settings =

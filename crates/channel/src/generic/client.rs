@@ -21,8 +21,8 @@ use super::sign::{self, Covered, Stamp};
 use super::states::{self, Refusal, Status};
 use crate::accounts::Account;
 use crate::port::{
-    ChannelClient, Closed, CreateOrder, CreateRefund, Created, Credential, Outcome, Queried, RefundTold,
-    StatedAmount,
+    ChannelClient, Closed, CreateOrder, CreateRefund, Created, Credential, FindOrder, FindRefund, Outcome,
+    Queried, RefundTold, StatedAmount,
 };
 use crate::strict_json;
 
@@ -77,14 +77,14 @@ impl ChannelClient for Client {
         self.observed("create", async move { self.create_order(order).await }).instrument(span).boxed()
     }
 
-    fn query<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Queried>> {
-        let span = tracing::info_span!("channel.query", pay.no = %pay_no);
-        self.observed("query", async move { self.query_order(pay_no).await }).instrument(span).boxed()
+    fn query<'a>(&'a self, order: &'a FindOrder) -> BoxFuture<'a, Outcome<Queried>> {
+        let span = tracing::info_span!("channel.query", pay.no = %order.pay_no);
+        self.observed("query", async move { self.query_order(&order.pay_no).await }).instrument(span).boxed()
     }
 
-    fn close<'a>(&'a self, pay_no: &'a PayNo) -> BoxFuture<'a, Outcome<Closed>> {
-        let span = tracing::info_span!("channel.close", pay.no = %pay_no);
-        self.observed("close", async move { self.close_order(pay_no).await }).instrument(span).boxed()
+    fn close<'a>(&'a self, order: &'a FindOrder) -> BoxFuture<'a, Outcome<Closed>> {
+        let span = tracing::info_span!("channel.close", pay.no = %order.pay_no);
+        self.observed("close", async move { self.close_order(&order.pay_no).await }).instrument(span).boxed()
     }
 
     fn refund<'a>(&'a self, refund: &'a CreateRefund) -> BoxFuture<'a, Outcome<RefundTold>> {
@@ -93,9 +93,9 @@ impl ChannelClient for Client {
         self.observed("refund", async move { self.make_refund(refund).await }).instrument(span).boxed()
     }
 
-    fn query_refund<'a>(&'a self, refund_no: &'a RefundNo) -> BoxFuture<'a, Outcome<RefundTold>> {
-        let span = tracing::info_span!("channel.query_refund", refund.no = %refund_no);
-        self.observed("query_refund", async move { self.find_refund(refund_no).await })
+    fn query_refund<'a>(&'a self, refund: &'a FindRefund) -> BoxFuture<'a, Outcome<RefundTold>> {
+        let span = tracing::info_span!("channel.query_refund", refund.no = %refund.refund_no);
+        self.observed("query_refund", async move { self.find_refund(&refund.refund_no).await })
             .instrument(span)
             .boxed()
     }
@@ -209,7 +209,8 @@ impl Client {
         let mut headers = HeaderMap::new();
         let covered = Covered::Request { method: method.as_str(), path_and_query: url.path() };
         let stamp = Stamp { at: self.clock.now(), nonce: &sign::fresh_nonce() };
-        sign::sign(&mut headers, self.account.current_key(), covered, stamp, &body);
+        let key = self.account.current_key().ok_or(NoAnswer::Unknown("the account has no shared secret"))?;
+        sign::sign(&mut headers, key, covered, stamp, &body);
         if method == Method::POST {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
@@ -280,6 +281,7 @@ fn created(answer: &Answer, pay_no: &PayNo) -> Outcome<Created> {
         Some(url) => Outcome::Accepted(Created {
             credential: Credential::PayUrl(url.to_owned()),
             channel_txn_id: channel_txn_id(body),
+            channel_order_no: None,
         }),
         None => unknown("the order has no pay_url"),
     }

@@ -8,7 +8,7 @@
 //! | `POST /v1/refunds` | the refund; the same number with other terms is 409 `TERMS_DIFFER` |
 //! | `GET /v1/refunds/{refund_no}` | the refund, or 404 `REFUND_NOT_FOUND` |
 //!
-//! A refund is `{refund_no, pay_no, channel_txn_id, channel_refund_no, status: ACCEPTED|SUCCEEDED|FAILED, amount, currency,
+//! A refund is `{refund_no, pay_no, channel_txn_id, channel_refund_no, status: ACCEPTED|ABNORMAL|SUCCEEDED|FAILED, amount, currency,
 //! occurred_at}`. An order is `{pay_no, status: CREATED|PAID|CLOSED|FAILED, amount, currency, pay_url, channel_txn_id?, occurred_at?}`, an
 //! error `{code, message}`. Requests, answers and notices are signed alike (see [`sign`]).
 

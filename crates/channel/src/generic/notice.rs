@@ -134,6 +134,7 @@ fn fact(event: &str) -> Fact {
         "payment.declined" => Fact::PayDeclined,
         "refund.succeeded" => Fact::RefundSucceeded,
         "refund.failed" => Fact::RefundFailed,
+        "refund.abnormal" => Fact::RefundAbnormal,
         _ => Fact::Other,
     }
 }
@@ -187,7 +188,13 @@ secret = "generic-secret-current-0001"
         let account = account();
         let mut headers = HeaderMap::new();
         let covered = Covered::Request { method: "POST", path_and_query: "/n" };
-        sign(&mut headers, account.current_key(), covered, Stamp { at: now(), nonce: "nonce-0001" }, body);
+        sign(
+            &mut headers,
+            account.current_key().unwrap(),
+            covered,
+            Stamp { at: now(), nonce: "nonce-0001" },
+            body,
+        );
         let raw = RawNotice {
             method: Method::POST,
             path_and_query: "/n".to_owned(),

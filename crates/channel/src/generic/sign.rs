@@ -266,7 +266,7 @@ mod tests {
         let account = account();
         let mut headers = HeaderMap::new();
         let stamp = Stamp { at: now(), nonce: "nonce-0001" };
-        sign(&mut headers, account.current_key(), Covered::Answer { status: 200 }, stamp, b"{}");
+        sign(&mut headers, account.current_key().unwrap(), Covered::Answer { status: 200 }, stamp, b"{}");
         assert!(verify(&account, Covered::Answer { status: 200 }, &headers, b"{}", now()).is_ok());
         for other in [Covered::Answer { status: 201 }, REQUEST] {
             let error = verify(&account, other, &headers, b"{}", now()).unwrap_err();

@@ -22,8 +22,12 @@ const STATUSES: [(&str, Status); 4] = [
 ];
 
 /// `status` of a refund.
-const REFUND_STATUSES: [(&str, RefundWord); 3] =
-    [("ACCEPTED", RefundWord::Taken), ("SUCCEEDED", RefundWord::Succeeded), ("FAILED", RefundWord::Failed)];
+const REFUND_STATUSES: [(&str, RefundWord); 4] = [
+    ("ACCEPTED", RefundWord::Taken),
+    ("ABNORMAL", RefundWord::Abnormal),
+    ("SUCCEEDED", RefundWord::Succeeded),
+    ("FAILED", RefundWord::Failed),
+];
 
 /// What an error code allows next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,9 @@ use axum::extract::Request;
 use axum::response::Response;
 use channel::generic::sign::{self, Covered, Stamp};
 use channel::generic::{CALLS_PER_ACCOUNT_MAX, Client};
-use channel::{ChannelClient as _, Closed, CreateOrder, CreateRefund, Credential, Outcome, StatedAmount};
+use channel::{
+    ChannelClient as _, Closed, CreateOrder, CreateRefund, Credential, FindOrder, Outcome, StatedAmount,
+};
 use http::{HeaderMap, StatusCode};
 use pay_types::{Bucket, ChannelWord, Currency, Money, PayNo, RefundNo, RefundWord};
 use service_kit::Clock;
@@ -132,7 +134,9 @@ async fn a_verified_answer_is_accepted_and_our_request_verifies_there() {
     let Outcome::Accepted(created) = client(&base_url).create(&order()).await else { panic!("not accepted") };
     assert_eq!(created.credential, Credential::PayUrl("http://h/pay".to_owned()));
     assert_eq!(created.channel_txn_id, None);
-    let Outcome::Accepted(queried) = client(&base_url).query(&pay_no()).await else { panic!("not accepted") };
+    let Outcome::Accepted(queried) = client(&base_url).query(&FindOrder::by(&pay_no())).await else {
+        panic!("not accepted")
+    };
     assert!(queried.known);
     assert_eq!(queried.word, None, "unpaid is no final word");
     assert_eq!(verified.load(Ordering::SeqCst), 2);
@@ -148,7 +152,9 @@ async fn an_answer_by_the_other_valid_key_is_accepted() {
 #[tokio::test]
 async fn a_final_word_comes_with_its_transaction_amount_and_time() {
     let (base_url, _) = far_side(Reply::Signed(200, paid())).await;
-    let Outcome::Accepted(queried) = client(&base_url).query(&pay_no()).await else { panic!("not accepted") };
+    let Outcome::Accepted(queried) = client(&base_url).query(&FindOrder::by(&pay_no())).await else {
+        panic!("not accepted")
+    };
     assert_eq!(queried.word, Some(ChannelWord::Paid));
     assert_eq!(queried.channel_txn_id.unwrap().as_str(), "T1");
     assert_eq!(queried.amount, Some(StatedAmount { minor: 1000, currency: "CNY".to_owned() }));
@@ -181,7 +187,7 @@ async fn whatever_is_not_surely_known_is_unknown() {
         Reply::Hang,
     ] {
         let (base_url, verified) = far_side(reply.clone()).await;
-        let outcome = client(&base_url).query(&pay_no()).await;
+        let outcome = client(&base_url).query(&FindOrder::by(&pay_no())).await;
         assert!(matches!(outcome, Outcome::Unknown { .. }), "{reply:?}: {outcome:?}");
         assert_eq!(verified.load(Ordering::SeqCst), 1, "{reply:?} must be asked once, without a retry");
     }
@@ -204,9 +210,11 @@ async fn a_verified_refusal_says_whether_to_try_again() {
 #[tokio::test]
 async fn a_number_that_the_channel_does_not_know_has_no_word() {
     let (base_url, _) = far_side(Reply::Signed(404, error("ORDER_NOT_FOUND"))).await;
-    let Outcome::Accepted(queried) = client(&base_url).query(&pay_no()).await else { panic!("not accepted") };
+    let Outcome::Accepted(queried) = client(&base_url).query(&FindOrder::by(&pay_no())).await else {
+        panic!("not accepted")
+    };
     assert!(!queried.known && queried.word.is_none());
-    assert_eq!(client(&base_url).close(&pay_no()).await.label(), "retry_later");
+    assert_eq!(client(&base_url).close(&FindOrder::by(&pay_no())).await.label(), "retry_later");
 }
 
 /// Only the channel's confirmed close closes. Fails when an open or failed order counts as closed.
@@ -214,7 +222,7 @@ async fn a_number_that_the_channel_does_not_know_has_no_word() {
 async fn a_close_is_closed_paid_or_unknown() {
     let close = async |text: String| {
         let (base_url, _) = far_side(Reply::Signed(200, text)).await;
-        client(&base_url).close(&pay_no()).await
+        client(&base_url).close(&FindOrder::by(&pay_no())).await
     };
     assert_eq!(close(body("CLOSED", "")).await, Outcome::Accepted(Closed::Closed));
     let Outcome::Accepted(Closed::AlreadyPaid(queried)) = close(paid()).await else {
@@ -233,7 +241,8 @@ async fn calls_beyond_the_limit_were_surely_not_sent() {
     let (base_url, verified) = far_side(Reply::Hang).await;
     let client = client(&base_url);
     let pay_no = pay_no();
-    let calls = (0..CALLS_PER_ACCOUNT_MAX + 5).map(|_| client.query(&pay_no));
+    let order = FindOrder::by(&pay_no);
+    let calls = (0..CALLS_PER_ACCOUNT_MAX + 5).map(|_| client.query(&order));
     let outcomes = futures::future::join_all(calls).await;
     let count = |label| outcomes.iter().filter(|outcome| outcome.label() == label).count();
     assert_eq!((count("unknown"), count("retry_later")), (CALLS_PER_ACCOUNT_MAX, 5));
@@ -245,6 +254,7 @@ fn refund() -> CreateRefund {
         refund_no: RefundNo::new(1_767_240_006_000, [7; 10], Bucket::from_i16(1).unwrap()),
         pay_no: pay_no(),
         channel_txn_id: "T1".parse().unwrap(),
+        paid: Money::try_new(1000, Currency::from_code("CNY").unwrap()).unwrap(),
         amount: Money::try_new(1000, Currency::from_code("CNY").unwrap()).unwrap(),
         reason: "LATE_SUCCESS".to_owned(),
         notify_url: "http://127.0.0.1:2/v1/callbacks/generic/main".to_owned(),
@@ -268,7 +278,7 @@ async fn a_refunds_word_is_read_from_the_call_and_from_the_query() {
         let (base_url, verified) = far_side(Reply::Signed(200, refund_body(status))).await;
         let client = client(&base_url);
         let told = client.refund(&refund()).await;
-        assert_eq!(told, client.query_refund(&refund().refund_no).await);
+        assert_eq!(told, client.query_refund(&refund().find()).await);
         let Outcome::Accepted(told) = told else { panic!("{told:?}") };
         assert_eq!((told.word, told.channel_refund_no.as_deref()), (Some(word), Some("C1")));
         assert_eq!(verified.load(Ordering::SeqCst), 2);
@@ -304,6 +314,6 @@ async fn a_refund_that_is_not_surely_refused_is_unknown() {
         assert_eq!(client(&base_url).refund(&refund()).await.label(), label, "{code}");
     }
     let (base_url, _) = far_side(Reply::Signed(404, error("REFUND_NOT_FOUND"))).await;
-    let Outcome::Accepted(told) = client(&base_url).query_refund(&refund().refund_no).await else { panic!() };
+    let Outcome::Accepted(told) = client(&base_url).query_refund(&refund().find()).await else { panic!() };
     assert!(!told.known && told.word.is_none());
 }

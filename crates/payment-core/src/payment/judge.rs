@@ -68,6 +68,7 @@ impl Fact {
             Self::Refund(fact) => {
                 let word = match fact.word {
                     RefundWord::Taken => "REFUND_TAKEN",
+                    RefundWord::Abnormal => "REFUND_ABNORMAL",
                     RefundWord::Succeeded => "REFUND_SUCCEEDED",
                     RefundWord::Failed => "REFUND_FAILED",
                 };

@@ -8,7 +8,7 @@
 //! The limit: receipts that no payment wanted; refunds of payments are not made yet. Called by the sweep.
 
 use bytes::Bytes;
-use channel::{CreateRefund, Outcome, RefundTold};
+use channel::{CreateRefund, FindRefund, Outcome, RefundTold};
 use contract::event::kind;
 use futures::StreamExt as _;
 use futures::stream;
@@ -236,6 +236,7 @@ async fn send(channels: &Channels, refund: &Refund) -> Result<(), Error> {
         refund_no: refund.refund_no.clone(),
         pay_no: refund.pay_no.clone(),
         channel_txn_id: refund.channel_txn_id.clone(),
+        paid: refund.amount,
         amount: refund.amount,
         reason: refund.reason.clone(),
         notify_url: account.notify_url().to_owned(),
@@ -271,7 +272,14 @@ async fn ask(channels: &Channels, refund: &Refund) -> Result<(), Error> {
     let Some(client) = channels.clients.get(refund.channel, &refund.channel_account) else {
         return waits(channels, refund, "the account is not in the configuration").await;
     };
-    match client.query_refund(&refund.refund_no).await {
+    let find = FindRefund {
+        refund_no: refund.refund_no.clone(),
+        pay_no: refund.pay_no.clone(),
+        channel_txn_id: refund.channel_txn_id.clone(),
+        channel_refund_no: None,
+        amount: refund.amount,
+    };
+    match client.query_refund(&find).await {
         Outcome::Accepted(told) if told.known => told_by(channels, refund, Source::Query, &told).await,
         Outcome::Accepted(_) => send(channels, refund).await,
         other @ (Outcome::Rejected { .. } | Outcome::RetryLater { .. } | Outcome::Unknown { .. }) => {

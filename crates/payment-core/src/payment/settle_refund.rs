@@ -68,7 +68,7 @@ pub(crate) fn judge(
         RefundAdvance::To(state) => Verdict::Move(state),
         RefundAdvance::Known => Verdict::Duplicate,
         RefundAdvance::Stay => Verdict::Ignore,
-        RefundAdvance::Contradiction => Verdict::Contradiction,
+        RefundAdvance::Returned | RefundAdvance::Contradiction => Verdict::Contradiction,
     }
 }
 

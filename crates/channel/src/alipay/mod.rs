@@ -1,0 +1,6 @@
+//! Alipay.
+
+mod settings;
+
+pub(crate) use settings::RawSettings;
+pub use settings::Settings;

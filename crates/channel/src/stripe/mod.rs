@@ -1,0 +1,6 @@
+//! Stripe.
+
+mod settings;
+
+pub(crate) use settings::RawSettings;
+pub use settings::Settings;
