@@ -60,7 +60,7 @@ pub(crate) async fn world_that(answer: impl Fn(usize, &Got) -> u16 + Send + Sync
     let accounts = Accounts::load(file.path()).unwrap();
     let main = accounts.default_of(ChannelCode::Generic).unwrap();
     let reader = Arc::clone(
-        channel::readers(&accounts, &channel::ClientSettings::default(), &Clock::system())
+        channel::readers(&accounts, &ClientSettings::default(), &Clock::system())
             .unwrap()
             .get(ChannelCode::Generic, main.account())
             .unwrap(),
