@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use channel::Accounts;
 use contract::core::payment_core_server::PaymentCoreServer;
+use futures::FutureExt as _;
 use service_kit::admin::{self, Readiness};
 use service_kit::shutdown::DRAIN_MAX;
 use service_kit::switch::Switches;
 use service_kit::{CancellationToken, Clock, grpc, pg};
+use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tonic::service::Routes;
@@ -17,7 +19,11 @@ use tonic::service::Routes;
 use crate::Error;
 use crate::config::Settings;
 use crate::grpc::Core;
+use crate::payment::create::{self, Create};
 use crate::payment::dispatch::Channels;
+use crate::payment::gather::Gather;
+use crate::payment::judge::ChannelResult;
+use crate::payment::settle::{self, Settled};
 use crate::payment::sweep::{self, Schedule};
 
 /// Largest message: a notice of 64 KiB and room for its fields.
@@ -35,6 +41,40 @@ pub struct App {
     dispatches: Arc<Semaphore>,
     dispatches_max: u32,
     admin_shutdown: CancellationToken,
+    gathers_stop: CancellationToken,
+}
+
+/// Workers of one kind of command: a fifth of the pool each, so that creates, words of channels and refunds leave two fifths
+/// for reads, dispatches and jobs.
+fn workers(connections_max: u32) -> usize {
+    usize::try_from(connections_max.div_ceil(5)).unwrap_or(1).max(1)
+}
+
+fn creating(
+    pool: &PgPool,
+    workers: usize,
+    stop: &CancellationToken,
+    switches: Switches,
+) -> Gather<Create, create::Answer> {
+    let pool = pool.clone();
+    Gather::start("create", workers, stop, move |commands: &[Create]| {
+        let pool = pool.clone();
+        async move { create::create(&pool, commands, switches, false).await }.boxed()
+    })
+}
+
+fn settling(
+    pool: &PgPool,
+    workers: usize,
+    stop: &CancellationToken,
+    switches: Switches,
+    clock: &Clock,
+) -> Gather<ChannelResult, Settled> {
+    let (pool, clock) = (pool.clone(), clock.clone());
+    Gather::start("settle", workers, stop, move |results: &[ChannelResult]| {
+        let (pool, now) = (pool.clone(), clock.now());
+        async move { settle::settle(&pool, results, switches, now).await }.boxed()
+    })
 }
 
 impl App {
@@ -48,12 +88,19 @@ impl App {
         let accounts = Arc::new(Accounts::load(&settings.channels_file).map_err(|e| start(e.to_string()))?);
         let clients =
             channel::clients(&accounts, &settings.client, &clock).map_err(|e| start(e.to_string()))?;
-        let channels = Channels { pool: pool.clone(), accounts, clients: Arc::new(clients), clock, switches };
+        let gathers_stop = CancellationToken::new();
+        let workers = workers(settings.pool.connections_max);
+        let settling = settling(&pool, workers, &gathers_stop, switches, &clock);
+        let creating = creating(&pool, workers, &gathers_stop, switches);
+        let clients = Arc::new(clients);
+        let channels = Channels { pool: pool.clone(), accounts, clients, clock, switches, settling };
         let dispatches = Arc::new(Semaphore::new(settings.dispatches_max));
         let core = Core {
             channels: channels.clone(),
             dispatches: Arc::clone(&dispatches),
             dispatch_wait_max: Duration::from_millis(settings.dispatch_wait_ms_max),
+            creating,
+            command_wait_max: Duration::from_millis(settings.command_wait_ms_max),
             first_look: time::Duration::seconds(settings.first_look_s.into()),
             keys_kept: time::Duration::days(settings.keys_kept_days.into()),
         };
@@ -80,6 +127,7 @@ impl App {
             dispatches,
             dispatches_max,
             admin_shutdown,
+            gathers_stop,
         })
     }
 
@@ -115,6 +163,7 @@ impl App {
         if drained.await.is_err() {
             tracing::warn!("work in hand took too long; the next start finishes it");
         }
+        self.gathers_stop.cancel();
         pool.close().await;
         self.admin_shutdown.cancel();
         Ok(())

@@ -30,6 +30,9 @@ pub struct Settings {
     /// Longest wait for the channel before a create call is answered without a credential, milliseconds.
     #[serde(default = "dispatch_wait_ms_max")]
     pub dispatch_wait_ms_max: u64,
+    /// Longest wait for a command's transaction, milliseconds; the caller's deadline may be shorter.
+    #[serde(default = "command_wait_ms_max")]
+    pub command_wait_ms_max: u64,
     /// Channel calls for new payments at one time; more wait for the job.
     #[serde(default = "dispatches_max")]
     pub dispatches_max: usize,
@@ -58,6 +61,11 @@ fn admin_listen() -> SocketAddr {
 /// People do not wait longer for a pay page; the payment goes on without them.
 fn dispatch_wait_ms_max() -> u64 {
     3_000
+}
+
+/// Below the shortest deadline that clients use (5 s), so that they hear *retry* and not a time-out.
+fn command_wait_ms_max() -> u64 {
+    4_000
 }
 
 /// Twice the places that one account's client has, so that two busy accounts do not wait for each other.

@@ -15,6 +15,9 @@ pub enum Error {
     /// again from its inputs, on another connection, and finds its own rows if it did.
     #[error("the answer to a commit was not heard")]
     CommitUnheard(#[source] sqlx::Error),
+    /// No answer came in time, or the database was away: what was done is not known, and the same key finds out.
+    #[error("the payment database does not answer")]
+    Unanswered,
     /// A stored row breaks a rule of the types: someone wrote past this crate.
     #[error("a stored row is not valid: {0}")]
     Corrupt(Invalid),
@@ -40,6 +43,22 @@ impl From<contract::reason::Refusal> for Error {
 }
 
 impl Error {
+    /// Whether the database, or the way to it, is what failed.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Unanswered => true,
+            Self::Database(error) | Self::CommitUnheard(error) => service_kit::pg::is_unavailable(error),
+            Self::Refused(_)
+            | Self::Corrupt(_)
+            | Self::Encode(_)
+            | Self::Overtaken
+            | Self::Start(_)
+            | Self::Transport(_)
+            | Self::Bind(_) => false,
+        }
+    }
+
     /// Whether running the transaction again from its inputs may help: the database asked for it, or it is not known
     /// whether the commit took place (in which case the second run finds the first one's rows).
     #[must_use]
@@ -48,6 +67,7 @@ impl Error {
             Self::CommitUnheard(_) | Self::Database(sqlx::Error::RowNotFound) => true,
             Self::Database(error) => service_kit::pg::is_conflict(error),
             Self::Refused(_)
+            | Self::Unanswered
             | Self::Corrupt(_)
             | Self::Encode(_)
             | Self::Overtaken

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -34,8 +34,16 @@ struct Shared {
     listening: watch::Sender<bool>,
     live: watch::Sender<usize>,
     delay_ms: AtomicU64,
+    /// The next request that holds this text loses its connection.
+    trap: std::sync::Mutex<Option<Trap>>,
     /// Bytes of answers that may still pass; at zero the connection that wanted more is closed.
     answer_bytes_left: AtomicI64,
+}
+
+#[derive(Debug, Clone)]
+struct Trap {
+    text: Vec<u8>,
+    arrives: bool,
 }
 
 /// A proxy before one upstream. Ends when dropped.
@@ -74,6 +82,7 @@ impl Proxy {
             listening: watch::Sender::new(false),
             live: watch::Sender::new(0),
             delay_ms: AtomicU64::new(0),
+            trap: std::sync::Mutex::default(),
             answer_bytes_left: AtomicI64::new(UNLIMITED),
         });
         spawn(accept(addr, upstream.to_owned(), Arc::clone(&shared)));
@@ -120,6 +129,16 @@ impl Proxy {
     /// request still arrives, and its answer is lost.
     pub fn drop_after_bytes(&self, bytes: u32) {
         self.shared.answer_bytes_left.store(i64::from(bytes), Ordering::SeqCst);
+    }
+
+    /// The next request that holds `text` loses its connection: after it has arrived and was answered, with the answer
+    /// lost, or before it arrived. Later connections are left alone.
+    ///
+    /// # Panics
+    /// Never: the lock is held for an assignment only.
+    pub fn cut_at(&self, text: &str, arrives: bool) {
+        let trap = Trap { text: text.as_bytes().to_vec(), arrives };
+        *self.shared.trap.lock().expect("held for an assignment only") = Some(trap);
     }
 
     async fn wait_listening(&self) {
@@ -192,9 +211,10 @@ async fn connection(client: TcpStream, upstream: &str, shared: &Shared) {
         drop((client.set_nodelay(true), server.set_nodelay(true)));
         let (client_read, client_write) = client.into_split();
         let (server_read, server_write) = server.into_split();
+        let lost = AtomicBool::new(false);
         tokio::select! {
-            () = pump(client_read, server_write, shared, false) => {}
-            () = pump(server_read, client_write, shared, true) => {}
+            () = pump(client_read, server_write, shared, Way::Requests(&lost)) => {}
+            () = pump(server_read, client_write, shared, Way::Answers(&lost)) => {}
         }
     };
     tokio::select! {
@@ -203,8 +223,34 @@ async fn connection(client: TcpStream, upstream: &str, shared: &Shared) {
     }
 }
 
-/// Moves bytes one way until an end closes, or the answers' limit is reached.
-async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, answers: bool) {
+/// Which way bytes go, and whether the connection's next answer is lost.
+#[derive(Debug, Clone, Copy)]
+enum Way<'a> {
+    Requests(&'a AtomicBool),
+    Answers(&'a AtomicBool),
+}
+
+impl Way<'_> {
+    /// Whether the connection ends before these bytes.
+    fn ends_before(self, bytes: &[u8], shared: &Shared) -> bool {
+        match self {
+            Self::Answers(lost) => lost.load(Ordering::SeqCst) || !may_pass(shared, bytes.len()),
+            Self::Requests(lost) => {
+                let mut trap = shared.trap.lock().expect("held for a look only");
+                let caught = trap.take_if(|trap| {
+                    bytes.windows(trap.text.len()).any(|window| window == trap.text.as_slice())
+                });
+                if caught.as_ref().is_some_and(|trap| trap.arrives) {
+                    lost.store(true, Ordering::SeqCst);
+                }
+                caught.is_some_and(|trap| !trap.arrives)
+            }
+        }
+    }
+}
+
+/// Moves bytes one way until an end closes, a trap closes, or the answers' limit is reached.
+async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, way: Way<'_>) {
     let mut line = shared.line.subscribe();
     let mut chunk = vec![0_u8; CHUNK_BYTES];
     loop {
@@ -216,10 +262,10 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, 
         if line.wait_for(|line| *line != Line::Frozen).await.is_err() {
             return;
         }
-        if answers && !may_pass(shared, count) {
+        let Some(bytes) = chunk.get(..count) else { return };
+        if way.ends_before(bytes, shared) {
             return;
         }
-        let Some(bytes) = chunk.get(..count) else { return };
         if to.write_all(bytes).await.is_err() {
             return;
         }

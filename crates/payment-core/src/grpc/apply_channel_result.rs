@@ -9,12 +9,14 @@ use contract::order;
 use contract::reason::Refusal;
 use contract::{to_offset_date_time, validate};
 use pay_types::{ChannelTxnId, Currency, Invalid, Money, RefundWord};
+use service_kit::grpc;
 use time::OffsetDateTime;
+use tonic::Request;
 
 use super::Core;
 use crate::Error;
 use crate::payment::judge::{ChannelResult, Fact, Nonce, RefundFact, Source};
-use crate::payment::settle::{self, Outcome};
+use crate::payment::settle::Outcome;
 
 /// Bytes of a raw message; what callback-receiver takes.
 const RAW_BYTES_MAX: usize = 64 * 1024;
@@ -27,13 +29,11 @@ const DETAIL_MAX: usize = 500;
 
 pub(super) async fn handle(
     core: &Core,
-    request: ApplyChannelResultRequest,
+    request: Request<ApplyChannelResultRequest>,
 ) -> Result<ApplyChannelResultResponse, Error> {
-    let now = core.channels.clock.now();
-    let result = read(request, now)?;
-    let channels = &core.channels;
-    let settled = settle::settle(&channels.pool, &[result], channels.switches, now).await?;
-    let settled = settled.into_iter().next().ok_or(Error::Overtaken)?;
+    let wait = grpc::time_left(request.metadata(), core.command_wait_max);
+    let result = read(request.into_inner(), core.channels.clock.now())?;
+    let settled = core.channels.settling.call(result, wait).await?;
     let answer = if settled.outcome.accepts() { ChannelAnswer::Accept } else { ChannelAnswer::Refuse };
     let state = settled.state.map_or(order::PaymentState::Unspecified, order::PaymentState::from);
     Ok(ApplyChannelResultResponse {

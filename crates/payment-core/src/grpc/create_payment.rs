@@ -44,7 +44,8 @@ pub(super) async fn handle(
     let command = Create::new(&request, account, made);
     let validate_only = request.validate_only;
     // A task of its own: the caller may go away between the commit and the dispatch.
-    let work = task::spawn("payment_core.create", run(core.clone(), command, validate_only));
+    let limit = grpc::time_left(&metadata, core.command_wait_max);
+    let work = task::spawn("payment_core.create", run(core.clone(), command, validate_only, limit));
     let (outcome, dispatched) = work.await.ok().flatten().ok_or(Error::Overtaken)??;
     if validate_only {
         let disposition = Disposition::Validated.into();
@@ -59,13 +60,18 @@ async fn run(
     core: Core,
     command: Create,
     validate_only: bool,
+    limit: Duration,
 ) -> Result<(Outcome, Option<Dispatched>), Error> {
-    let channels = &core.channels;
-    let answers = create::create(&channels.pool, &[command], channels.switches, validate_only).await?;
-    let outcome = answers.into_iter().next().ok_or(Error::Overtaken)??;
+    if validate_only {
+        // Rolled back, so it shares no transaction with those that stay.
+        let channels = &core.channels;
+        let answers = create::create(&channels.pool, &[command], channels.switches, true).await?;
+        return Ok((answers.into_iter().next().ok_or(Error::Overtaken)??, None));
+    }
+    let outcome = core.creating.call(command, limit).await??;
     let dispatched = match &outcome {
-        Outcome::Created(payment) if !validate_only => dispatch(&core, payment.clone()),
-        Outcome::Created(_) | Outcome::Replayed(..) | Outcome::Joined(_) => None,
+        Outcome::Created(payment) => dispatch(&core, payment.clone()),
+        Outcome::Replayed(..) | Outcome::Joined(_) => None,
     };
     Ok((outcome, dispatched))
 }

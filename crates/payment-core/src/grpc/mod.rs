@@ -23,7 +23,9 @@ use contract::order::{
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
+use crate::payment::create::{self, Create};
 use crate::payment::dispatch::Channels;
+use crate::payment::gather::Gather;
 
 /// The service behind the wire.
 #[derive(Debug, Clone)]
@@ -32,6 +34,10 @@ pub(crate) struct Core {
     /// Places for channel calls of new payments.
     pub(crate) dispatches: Arc<Semaphore>,
     pub(crate) dispatch_wait_max: Duration,
+    /// Where payments are created, together with those that arrive at the same time.
+    pub(crate) creating: Gather<Create, create::Answer>,
+    /// Longest wait for a command's transaction.
+    pub(crate) command_wait_max: Duration,
     /// When a job first looks at a new payment.
     pub(crate) first_look: time::Duration,
     /// How long keys are known at least.
@@ -65,7 +71,7 @@ impl PaymentCore for Core {
         &self,
         request: Request<ApplyChannelResultRequest>,
     ) -> Result<Response<ApplyChannelResultResponse>, Status> {
-        apply_channel_result::handle(self, request.into_inner()).await.map(Response::new).map_err(status::of)
+        apply_channel_result::handle(self, request).await.map(Response::new).map_err(status::of)
     }
 
     async fn record_refused_notice(

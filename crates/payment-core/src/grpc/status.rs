@@ -16,19 +16,23 @@ const CONFLICT_RETRY: Duration = Duration::from_millis(50);
 
 /// The status of an error; faults of ours are logged here, once.
 pub(super) fn of(error: Error) -> Status {
+    if error.is_unavailable() {
+        tracing::warn!(%error, source = std::error::Error::source(&error).map(tracing::field::display), "the payment database does not answer");
+        return Refusal::new(
+            Reason::Unavailable,
+            "the payment database does not answer; send the same key again",
+        )
+        .retry_after(DATABASE_RETRY)
+        .into();
+    }
     match error {
         Error::Refused(refusal) => (*refusal).into(),
-        Error::Database(error) | Error::CommitUnheard(error) if pg::is_unavailable(&error) => {
-            tracing::warn!(%error, "the payment database does not answer");
-            Refusal::new(Reason::Unavailable, "the payment database does not answer; send the same key again")
-                .retry_after(DATABASE_RETRY)
-                .into()
-        }
         Error::Overtaken => busy(),
         Error::Database(sqlx::Error::RowNotFound) => busy(),
         Error::Database(error) if pg::is_conflict(&error) => busy(),
         error @ (Error::Database(_)
         | Error::CommitUnheard(_)
+        | Error::Unanswered
         | Error::Corrupt(_)
         | Error::Encode(_)
         | Error::Start(_)

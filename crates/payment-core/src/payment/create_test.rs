@@ -13,7 +13,7 @@ use crate::payment::NewPayment;
 use crate::payment::create::{Answer, Create, Outcome, create};
 
 /// A command with the given key, order, attempt and amount; `ordinal` makes its number.
-fn command(key: u8, order: u8, attempt: u8, amount: i64, ordinal: u8) -> Create {
+pub(super) fn command(key: u8, order: u8, attempt: u8, amount: i64, ordinal: u8) -> Create {
     let now = Clock::system().now();
     let (merchant_id, order_no) = ("M1".parse().unwrap(), format!("O{order}").parse().unwrap());
     let amount = Money::try_new(amount, Currency::from_code("CNY").unwrap()).unwrap();
@@ -61,7 +61,7 @@ fn told(answer: &Answer) -> (String, String) {
     }
 }
 
-async fn rows(pool: &PgPool) -> Vec<String> {
+pub(super) async fn rows(pool: &PgPool) -> Vec<String> {
     let query = "SELECT pay_no || ':' || order_no || ':' || attempt_no || ':' || amount FROM payment
                  UNION ALL SELECT biz_key || '=' || result_no FROM idempotent_log
                  UNION ALL SELECT msg_key FROM payment_event

@@ -4,6 +4,7 @@
 //! answer, by another copy. No answer leaves the payment `PROCESSING`; a job comes back to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use channel::{Accounts, Clients, CreateOrder, Created, Credential, Outcome};
@@ -15,8 +16,10 @@ use sqlx::PgPool;
 use tracing::Instrument as _;
 
 use crate::Error;
+use crate::payment::gather::Gather;
 use crate::payment::judge::{ChannelResult, Fact, Source};
-use crate::payment::{Payment, query, settle};
+use crate::payment::settle::Settled;
+use crate::payment::{Payment, query};
 use crate::store;
 
 /// What calls to channels need.
@@ -27,7 +30,12 @@ pub(crate) struct Channels {
     pub(crate) clients: Arc<Clients>,
     pub(crate) clock: Clock,
     pub(crate) switches: Switches,
+    /// Where words of channels are settled, together with those that arrive at the same time.
+    pub(crate) settling: Gather<ChannelResult, Settled>,
 }
+
+/// Longest wait for a word to be settled that no caller waits for; a job comes back to what took longer.
+pub(crate) const SETTLE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Channels {
     /// Sends a payment to its channel and stores what the payer needs.
@@ -128,8 +136,7 @@ impl Channels {
     }
 
     pub(crate) async fn apply(&self, result: ChannelResult) -> Result<Option<PaymentState>, Error> {
-        let settled = settle::settle(&self.pool, &[result], self.switches, self.clock.now()).await?;
-        Ok(settled.first().and_then(|settled| settled.state))
+        Ok(self.settling.call(result, SETTLE_WAIT_MAX).await?.state)
     }
 
     async fn note(&self, payment: &Payment, words: &str) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! The use cases: they decide, and let `store` speak SQL.
 
+#[cfg(test)]
+mod conflict_test;
 pub(crate) mod create;
 #[cfg(test)]
 mod create_test;
@@ -7,6 +9,7 @@ pub(crate) mod dispatch;
 pub(crate) mod event;
 pub(crate) mod evidence;
 pub(crate) mod find;
+pub(crate) mod gather;
 pub(crate) mod judge;
 #[expect(clippy::module_inception, reason = "the noun of this folder")]
 pub(crate) mod payment;

@@ -12,11 +12,11 @@ use crate::payment::settle::{Outcome, settle};
 use crate::payment::{NewPayment, event};
 use crate::store;
 
-fn money(minor: i64) -> Money {
+pub(super) fn money(minor: i64) -> Money {
     Money::try_new(minor, Currency::from_code("CNY").unwrap()).unwrap()
 }
 
-async fn payment(pool: &PgPool, ordinal: u8) -> PayNo {
+pub(super) async fn payment(pool: &PgPool, ordinal: u8) -> PayNo {
     let now = Clock::system().now();
     let (merchant_id, order_no) = ("M1".parse().unwrap(), format!("O{ordinal}").parse().unwrap());
     let new = NewPayment {
@@ -41,7 +41,7 @@ async fn payment(pool: &PgPool, ordinal: u8) -> PayNo {
     new.pay_no
 }
 
-fn said(pay_no: &PayNo, fact: Fact) -> ChannelResult {
+pub(super) fn said(pay_no: &PayNo, fact: Fact) -> ChannelResult {
     let channel_txn_id = match &fact {
         Fact::Paid { channel_txn_id, .. } => Some(channel_txn_id.clone()),
         Fact::Closed | Fact::Failed | Fact::Declined | Fact::Refund(_) => None,

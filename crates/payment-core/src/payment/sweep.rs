@@ -13,9 +13,9 @@ use serde_json::json;
 use service_kit::CancellationToken;
 
 use crate::Error;
-use crate::payment::dispatch::Channels;
+use crate::payment::dispatch::{Channels, SETTLE_WAIT_MAX};
 use crate::payment::judge::{ChannelResult, Fact, RefundFact, Source};
-use crate::payment::settle::{self, Outcome};
+use crate::payment::settle::Outcome;
 use crate::payment::{Payment, query, refund};
 use crate::store;
 use crate::store::anomaly::NewAnomaly;
@@ -110,8 +110,8 @@ async fn adopt(channels: &Channels, orphan: &Orphan) -> Result<(), Error> {
     let now = channels.clock.now();
     let applied = match result_of(orphan, now) {
         Some(result) => {
-            let settled = settle::settle(&channels.pool, &[result], channels.switches, now).await?;
-            settled.first().is_some_and(|settled| settled.outcome != Outcome::Orphan)
+            let settled = channels.settling.call(result, SETTLE_WAIT_MAX).await?;
+            settled.outcome != Outcome::Orphan
         }
         None => false,
     };
