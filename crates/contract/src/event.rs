@@ -42,6 +42,14 @@ pub mod kind {
     pub const REFUND_SUCCEEDED: &str = "REFUND_SUCCEEDED";
     /// The channel said that it never will be.
     pub const REFUND_FAILED: &str = "REFUND_FAILED";
+    /// A refund was asked for and its amount reserved; no money has moved.
+    pub const REFUND_CREATED: &str = "REFUND_CREATED";
+    /// The channel took a refund; the money is on its way.
+    pub const REFUND_ACCEPTED: &str = "REFUND_ACCEPTED";
+    /// A refund ended before it was sent: a second person turned it down. No money has moved.
+    pub const REFUND_REJECTED: &str = "REFUND_REJECTED";
+    /// The money of a refund that had succeeded came home.
+    pub const REFUND_RETURNED: &str = "REFUND_RETURNED";
 }
 
 /// 64-bit integers as text, as the JSON mapping of protobuf wants them; numbers are read too.

@@ -85,6 +85,18 @@ reasons! {
     InProgress = "IN_PROGRESS", Aborted, SameKey;
     /// No payment of this merchant has this number, order or key.
     PaymentNotFound = "PAYMENT_NOT_FOUND", NotFound, Never;
+    /// The payment has not been paid, or can give nothing back: its state is named.
+    PaymentNotRefundable = "PAYMENT_NOT_REFUNDABLE", FailedPrecondition, NewKey;
+    /// More would go back than was paid and is not on its way back already; what is left is named.
+    RefundExceedsPaid = "REFUND_EXCEEDS_PAID", FailedPrecondition, NewKey;
+    /// The refunded total would not be the one that the caller expects; it is named.
+    RefundTotalUnexpected = "REFUND_TOTAL_UNEXPECTED", FailedPrecondition, NewKey;
+    /// This refund_request_no stands for a refund on other terms; it is named. Use another number.
+    RefundRequestTaken = "REFUND_REQUEST_TAKEN", FailedPrecondition, NewKey;
+    /// The refund does not wait for a decision, or the same person asked for it.
+    RefundNotDecidable = "REFUND_NOT_DECIDABLE", FailedPrecondition, Never;
+    /// No refund of this merchant has this number, request or key.
+    RefundNotFound = "REFUND_NOT_FOUND", NotFound, Never;
     /// No account has this code.
     AccountNotFound = "ACCOUNT_NOT_FOUND", NotFound, Never;
     /// No entry has this number or key.

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use pay_types::{
-    AttemptNo, ChannelAccount, ChannelCode, Currency, Fingerprint, IdempotencyKey, Invalid, MerchantId,
-    Money, OrderNo, PaymentTerms, Subject,
+    AMOUNT_MAX, Actor, AttemptNo, ChannelAccount, ChannelCode, Currency, Fingerprint, IdempotencyKey,
+    Invalid, MerchantId, Money, OrderNo, PayNo, PaymentTerms, RefundReason, RefundRequestNo, RefundTerms,
+    Subject,
 };
 use time::OffsetDateTime;
 
-use crate::order::{CreatePaymentRequest, IfInProgress};
+use crate::order::{CreatePaymentRequest, CreateRefundRequest, IfInProgress};
 use crate::reason::{Reason, Refusal};
 use crate::to_offset_date_time;
 
@@ -160,6 +161,82 @@ pub fn payment_request(
                 validate_only: request.validate_only,
             })
         }
+        _ => Err(refuse(faults)),
+    }
+}
+
+/// A refund request whose every field was checked.
+#[derive(Debug, Clone)]
+pub struct RefundRequest {
+    pub merchant_id: MerchantId,
+    pub idempotency_key: IdempotencyKey,
+    pub pay_no: PayNo,
+    pub refund_request_no: RefundRequestNo,
+    pub amount: Money,
+    pub reason: RefundReason,
+    pub requested_by: Actor,
+    /// Minor units of the amount's currency.
+    pub expected_refunded_total: Option<i64>,
+    /// False: the caller wants `IN_PROGRESS` at once instead of waiting.
+    pub wait_if_in_progress: bool,
+    pub validate_only: bool,
+}
+
+impl RefundRequest {
+    /// Fingerprint over the business fields.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of_refund(&RefundTerms {
+            pay_no: &self.pay_no,
+            refund_request_no: &self.refund_request_no,
+            amount: self.amount,
+            reason: self.reason.as_str(),
+            requested_by: self.requested_by.as_str(),
+            expected_refunded_total: self.expected_refunded_total,
+        })
+    }
+}
+
+/// Reads and checks a refund request.
+///
+/// # Errors
+/// The key's own reasons first, then `FIELD_INVALID` with every wrong field.
+pub fn refund_request(request: &CreateRefundRequest) -> Result<RefundRequest, Refusal> {
+    let idempotency_key = idempotency_key(&request.idempotency_key)?;
+    let mut faults = Faults::default();
+    let merchant = faults.take("merchant_id", request.merchant_id.parse());
+    let pay_no = faults.take("pay_no", request.pay_no.parse());
+    let number = faults.take("refund_request_no", request.refund_request_no.parse());
+    let amount = money(&mut faults, request.amount.as_ref());
+    let reason = faults.take("reason", request.reason.parse());
+    let requested_by = faults.take("requested_by", request.requested_by.parse());
+    if request.expected_refunded_total.is_some_and(|total| !(1..=AMOUNT_MAX).contains(&total)) {
+        faults.add("expected_refunded_total", "must be a positive amount in minor units, or unset");
+    }
+    let wait = IfInProgress::try_from(request.if_in_progress).ok();
+    if wait.is_none() {
+        faults.add("if_in_progress", "must be WAIT or FAIL");
+    }
+    match (merchant, pay_no, number, amount, reason, requested_by) {
+        (
+            Some(merchant_id),
+            Some(pay_no),
+            Some(refund_request_no),
+            Some(amount),
+            Some(reason),
+            Some(requested_by),
+        ) if faults.0.is_empty() => Ok(RefundRequest {
+            merchant_id,
+            idempotency_key,
+            pay_no,
+            refund_request_no,
+            amount,
+            reason,
+            requested_by,
+            expected_refunded_total: request.expected_refunded_total,
+            wait_if_in_progress: wait != Some(IfInProgress::Fail),
+            validate_only: request.validate_only,
+        }),
         _ => Err(refuse(faults)),
     }
 }

@@ -7,10 +7,12 @@
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-use crate::{AttemptNo, ChannelAccount, ChannelCode, Money, OrderNo, Subject};
+use crate::{AttemptNo, ChannelAccount, ChannelCode, Money, OrderNo, PayNo, RefundRequestNo, Subject};
 
-/// The newest version; what new log rows are written with.
-const VERSION: u8 = 1;
+/// The newest version for payments; what new log rows are written with.
+const PAYMENT_V1: u8 = 1;
+/// The newest version for refunds.
+const REFUND_V1: u8 = 2;
 /// Fields of version 1, in order. Never reorder or remove: stored rows depend on it. New fields make a new version.
 const FIELDS_V1: [&str; 9] = [
     "order_no",
@@ -22,6 +24,16 @@ const FIELDS_V1: [&str; 9] = [
     "subject",
     "expire_at",
     "metadata",
+];
+/// The same for refunds.
+const REFUND_FIELDS_V1: [&str; 7] = [
+    "pay_no",
+    "refund_request_no",
+    "amount",
+    "currency",
+    "reason",
+    "requested_by",
+    "expected_refunded_total",
 ];
 const DIGEST_LEN: usize = 32;
 const FIELD_LEN: usize = 4;
@@ -42,6 +54,17 @@ pub struct PaymentTerms<'a> {
     pub metadata: &'a [(String, String)],
 }
 
+/// The business fields of a refund request.
+#[derive(Debug, Clone, Copy)]
+pub struct RefundTerms<'a> {
+    pub pay_no: &'a PayNo,
+    pub refund_request_no: &'a RefundRequestNo,
+    pub amount: Money,
+    pub reason: &'a str,
+    pub requested_by: &'a str,
+    pub expected_refunded_total: Option<i64>,
+}
+
 /// Fingerprint of a request, as stored in `idempotent_log.request_hash`: version, digest, four bytes a field.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fingerprint(Vec<u8>);
@@ -59,12 +82,30 @@ impl Fingerprint {
     /// Fingerprint of a payment request, in the newest version.
     #[must_use]
     pub fn of_payment(terms: &PaymentTerms<'_>) -> Self {
-        let fields = canonical_v1(terms);
+        Self::of(PAYMENT_V1, &canonical_v1(terms))
+    }
+
+    /// Fingerprint of a refund request, in the newest version.
+    #[must_use]
+    pub fn of_refund(terms: &RefundTerms<'_>) -> Self {
+        let fields = [
+            terms.pay_no.as_str().as_bytes().to_vec(),
+            terms.refund_request_no.as_str().as_bytes().to_vec(),
+            terms.amount.minor().to_be_bytes().to_vec(),
+            terms.amount.currency().code().as_bytes().to_vec(),
+            terms.reason.as_bytes().to_vec(),
+            terms.requested_by.as_bytes().to_vec(),
+            terms.expected_refunded_total.map(|total| total.to_be_bytes().to_vec()).unwrap_or_default(),
+        ];
+        Self::of(REFUND_V1, &fields)
+    }
+
+    fn of(version: u8, fields: &[Vec<u8>]) -> Self {
         let mut whole = Sha256::new();
-        whole.update([VERSION]);
-        let mut bytes = vec![VERSION];
+        whole.update([version]);
+        let mut bytes = vec![version];
         let mut tails: Vec<u8> = Vec::with_capacity(fields.len().saturating_mul(FIELD_LEN));
-        for field in &fields {
+        for field in fields {
             let len = u64::try_from(field.len()).expect("a field is shorter than 2^64 bytes");
             whole.update(len.to_be_bytes());
             whole.update(field);
@@ -90,17 +131,19 @@ impl Fingerprint {
             bytes.get(start..).unwrap_or_default().chunks(FIELD_LEN).map(<[u8]>::to_vec).collect()
         };
         let (ours, theirs) = (tails(&self.0), tails(stored));
-        if ours.len() != theirs.len() || stored.first() != Some(&VERSION) {
+        if ours.len() != theirs.len() || stored.first() != self.0.first() {
             return FingerprintMatch::Differs(Vec::new());
         }
-        let differing = FIELDS_V1.iter().zip(ours.iter().zip(&theirs)).filter(|(_, (a, b))| a != b);
+        let names: &[&'static str] =
+            if stored.first() == Some(&REFUND_V1) { &REFUND_FIELDS_V1 } else { &FIELDS_V1 };
+        let differing = names.iter().zip(ours.iter().zip(&theirs)).filter(|(_, (a, b))| a != b);
         FingerprintMatch::Differs(differing.map(|(name, _)| *name).collect())
     }
 }
 
 impl std::fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fingerprint(v{VERSION})")
+        write!(f, "Fingerprint(v{})", self.0.first().copied().unwrap_or_default())
     }
 }
 

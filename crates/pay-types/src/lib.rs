@@ -11,12 +11,12 @@ mod payment_state;
 mod refund_state;
 
 pub use bucket::{BUCKETS, Bucket};
-pub use fingerprint::{Fingerprint, FingerprintMatch, PaymentTerms};
+pub use fingerprint::{Fingerprint, FingerprintMatch, PaymentTerms, RefundTerms};
 pub use gate::Gate;
 pub use money::{AMOUNT_MAX, Currency, Money, MoneyError};
 pub use name::{
-    AttemptNo, ChannelAccount, ChannelCode, ChannelTxnId, IdempotencyKey, Invalid, MerchantId, OrderNo,
-    Subject,
+    Actor, AttemptNo, ChannelAccount, ChannelCode, ChannelTxnId, IdempotencyKey, Invalid, MerchantId,
+    OrderNo, RefundReason, RefundRequestNo, Subject,
 };
 pub use number::{Entropy, PayNo, RefundNo};
 pub use payment_state::{Advance, ChannelWord, PaymentState};

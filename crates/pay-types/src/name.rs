@@ -96,6 +96,27 @@ text_type!(
     "must be 1 to 128 printable ASCII characters, not all blank; make it once, store it, resend it unchanged"
 );
 text_type!(
+    /// The merchant's number of one request to refund. Within a payment it is one refund.
+    RefundRequestNo,
+    "refund_request_no",
+    |t| is_plain(t, 64),
+    "must be 1 to 64 letters, digits, '_', '-' or '.'"
+);
+text_type!(
+    /// Why money goes back; for people, kept with the refund.
+    RefundReason,
+    "reason",
+    |t| !t.trim().is_empty() && t.chars().count() <= 200 && !t.chars().any(char::is_control),
+    "must be 1 to 200 characters without control characters: say why the money goes back"
+);
+text_type!(
+    /// A person, or a service, that asks for something or approves it.
+    Actor,
+    "requested_by",
+    |t| is_plain(t, 64),
+    "must be 1 to 64 letters, digits, '_', '-' or '.'"
+);
+text_type!(
     /// What is paid for, as the payer sees it.
     Subject,
     "subject",
