@@ -27,3 +27,8 @@ ALTER TABLE refund ADD CONSTRAINT ck_refund_returned CHECK (returned_at IS NULL 
 CREATE INDEX ix_refund_merchant ON refund (merchant_id, refund_no);
 -- The refunds of one payment.
 CREATE INDEX ix_refund_pay_no ON refund (bucket, pay_no);
+
+-- Money in another currency than the order's is told apart from a wrong amount.
+ALTER TABLE unexpected_receipt DROP CONSTRAINT ck_receipt_reason;
+ALTER TABLE unexpected_receipt ADD CONSTRAINT ck_receipt_reason
+    CHECK (reason IN ('LATE_SUCCESS', 'SECOND_TRANSACTION', 'AMOUNT_MISMATCH', 'CURRENCY_MISMATCH'));

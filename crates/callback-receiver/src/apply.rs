@@ -46,8 +46,9 @@ fn core_fact(fact: Fact) -> Option<ChannelFact> {
         Fact::PayDeclined => Some(ChannelFact::PayDeclined),
         Fact::RefundSucceeded => Some(ChannelFact::RefundSucceeded),
         Fact::RefundFailed => Some(ChannelFact::RefundFailed),
-        // The core has no word for these yet: they are acknowledged and move nothing.
-        Fact::RefundAbnormal | Fact::RefundedTotal | Fact::Other => None,
+        Fact::RefundAbnormal => Some(ChannelFact::RefundAbnormal),
+        Fact::RefundedTotal => Some(ChannelFact::RefundedTotal),
+        Fact::Other => None,
     }
 }
 

@@ -91,7 +91,7 @@ reasons! {
     RefundExceedsPaid = "REFUND_EXCEEDS_PAID", FailedPrecondition, NewKey;
     /// The refunded total would not be the one that the caller expects; it is named.
     RefundTotalUnexpected = "REFUND_TOTAL_UNEXPECTED", FailedPrecondition, NewKey;
-    /// This refund_request_no stands for a refund on other terms; it is named. Use another number.
+    /// This `refund_request_no` stands for a refund on other terms; it is named. Use another number.
     RefundRequestTaken = "REFUND_REQUEST_TAKEN", FailedPrecondition, NewKey;
     /// The refund does not wait for a decision, or the same person asked for it.
     RefundNotDecidable = "REFUND_NOT_DECIDABLE", FailedPrecondition, Never;

@@ -23,7 +23,7 @@ async fn one_trace_runs_from_the_clients_call_to_the_posting() {
     stack.wait_booked().await;
     let way = [
         "client.purchase",
-        "order_api.begin_payment",
+        "order_api.begin",
         "payment_core.dispatch",
         "payment_core.settle",
         "outbox_relay.publish",

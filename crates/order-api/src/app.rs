@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tonic::service::Routes;
 
 use crate::Error;
-use crate::begin_payment::BeginPayment;
+use crate::begin::Begin;
 use crate::config::Settings;
 use crate::grpc::Api;
 
@@ -45,7 +45,8 @@ impl App {
         let leases = Leases::new(settings.redis_url.expose()).map_err(|e| start(e.to_string()))?;
         let api = Api {
             core: core.clone(),
-            begin: BeginPayment::new(core, leases, switches),
+            payments: Begin::new(core.clone(), leases.clone(), switches),
+            refunds: Begin::new(core, leases, switches),
             clock,
             creates: Arc::new(Semaphore::new(settings.creates_max)),
         };

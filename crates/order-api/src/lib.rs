@@ -2,7 +2,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test may overflow, and fails then"))]
 
 mod app;
-mod begin_payment;
+mod begin;
 mod config;
 mod error;
 mod grpc;

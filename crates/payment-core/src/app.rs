@@ -25,6 +25,7 @@ use crate::payment::gather::Gather;
 use crate::payment::judge::ChannelResult;
 use crate::payment::settle::{self, Settled};
 use crate::payment::sweep::{self, Schedule};
+use crate::refund;
 
 /// Largest message: a notice of 64 KiB and room for its fields.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024;
@@ -63,6 +64,18 @@ fn creating(
     })
 }
 
+fn refunding(
+    pool: &PgPool,
+    workers: usize,
+    stop: &CancellationToken,
+) -> Gather<refund::create::Create, refund::create::Answer> {
+    let pool = pool.clone();
+    Gather::start("refund", workers, stop, move |commands: &[refund::create::Create]| {
+        let pool = pool.clone();
+        async move { refund::create::create(&pool, commands, false).await }.boxed()
+    })
+}
+
 fn settling(
     pool: &PgPool,
     workers: usize,
@@ -92,6 +105,7 @@ impl App {
         let workers = workers(settings.pool.connections_max);
         let settling = settling(&pool, workers, &gathers_stop, switches, &clock);
         let creating = creating(&pool, workers, &gathers_stop, switches);
+        let refunding = refunding(&pool, workers, &gathers_stop);
         let clients = Arc::new(clients);
         let channels = Channels { pool: pool.clone(), accounts, clients, clock, switches, settling };
         let dispatches = Arc::new(Semaphore::new(settings.dispatches_max));
@@ -100,6 +114,8 @@ impl App {
             dispatches: Arc::clone(&dispatches),
             dispatch_wait_max: Duration::from_millis(settings.dispatch_wait_ms_max),
             creating,
+            refunding,
+            approval_above: Arc::new(settings.refund_approval_above),
             command_wait_max: Duration::from_millis(settings.command_wait_ms_max),
             first_look: time::Duration::seconds(settings.first_look_s.into()),
             keys_kept: time::Duration::days(settings.keys_kept_days.into()),

@@ -1,5 +1,6 @@
 //! Settings of payment-core: variables `ONCEPAY_PAYMENT_CORE__<FIELD>`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -45,6 +46,10 @@ pub struct Settings {
     /// Longest pause between two looks at one payment, seconds.
     #[serde(default = "look_s_max")]
     pub look_s_max: i32,
+    /// By currency, minor units: a refund above it waits for a second person (`payctl refund approve`). A currency without a
+    /// limit needs no approval.
+    #[serde(default)]
+    pub refund_approval_above: BTreeMap<String, i64>,
     /// Days that idempotency keys of ended payments are known.
     #[serde(default = "keys_kept_days")]
     pub keys_kept_days: u32,

@@ -6,6 +6,7 @@ mod config;
 mod error;
 mod grpc;
 mod payment;
+mod refund;
 mod store;
 
 pub use app::App;

@@ -75,6 +75,34 @@ impl PaymentCore for Core {
         Err(Status::unimplemented("not the edge's"))
     }
 
+    async fn create_refund(
+        &self,
+        _: Request<contract::order::CreateRefundRequest>,
+    ) -> Result<Response<contract::order::CreateRefundResponse>, Status> {
+        Err(Status::unimplemented("not the edge's"))
+    }
+
+    async fn get_refund(
+        &self,
+        _: Request<contract::order::GetRefundRequest>,
+    ) -> Result<Response<contract::order::GetRefundResponse>, Status> {
+        Err(Status::unimplemented("not the edge's"))
+    }
+
+    async fn list_refunds(
+        &self,
+        _: Request<contract::order::ListRefundsRequest>,
+    ) -> Result<Response<contract::order::ListRefundsResponse>, Status> {
+        Err(Status::unimplemented("not the edge's"))
+    }
+
+    async fn decide_refund(
+        &self,
+        _: Request<contract::core::DecideRefundRequest>,
+    ) -> Result<Response<contract::core::DecideRefundResponse>, Status> {
+        Err(Status::unimplemented("not the edge's"))
+    }
+
     async fn apply_channel_result(
         &self,
         request: Request<ApplyChannelResultRequest>,

@@ -4,7 +4,7 @@ use contract::order::{GetPaymentRequest, GetPaymentResponse, ListPaymentsRequest
 use tonic::{Request, Response, Status};
 
 use super::Api;
-use crate::begin_payment::of_core;
+use crate::begin::of_core;
 
 pub(super) async fn get(
     api: &Api,

@@ -72,6 +72,8 @@ fn read(request: ApplyChannelResultRequest, now: OffsetDateTime) -> Result<Chann
         Ok(ChannelFact::PayDeclined) => Fact::Declined,
         Ok(ChannelFact::RefundSucceeded) => refund(&request, RefundWord::Succeeded)?,
         Ok(ChannelFact::RefundFailed) => refund(&request, RefundWord::Failed)?,
+        Ok(ChannelFact::RefundAbnormal) => refund(&request, RefundWord::Abnormal)?,
+        Ok(ChannelFact::RefundedTotal) => Fact::RefundedTotal(money(request.amount.as_ref())?),
         Ok(ChannelFact::Unspecified) | Err(_) => {
             return Err(invalid("fact", "must be a known fact"));
         }

@@ -4,15 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::key;
 use contract::order::{CreatePaymentRequest, CreatePaymentResponse, Disposition};
 use contract::reason::Refusal;
 use contract::validate::{self, PaymentRequest};
 use pay_types::{Bucket, ChannelAccount, Invalid, PayNo};
 use service_kit::{grpc, task, telemetry};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use tonic::metadata::MetadataValue;
 use tonic::{Request, Response};
 use tracing::Span;
 
@@ -114,15 +111,12 @@ async fn answer(
         payment: Some(convert::payment(payment)),
         disposition: disposition.into(),
     });
-    let replayed = if disposition == Disposition::Replayed { "true" } else { "false" };
-    response.metadata_mut().insert(key::REPLAYED, MetadataValue::from_static(replayed));
-    for (name, at) in
-        [(key::FIRST_SEEN, first_seen), (key::EXPIRES_AT, first_seen.saturating_add(core.keys_kept))]
-    {
-        if let Some(text) = at.format(&Rfc3339).ok().and_then(|text| text.parse().ok()) {
-            response.metadata_mut().insert(name, text);
-        }
-    }
+    convert::about_key(
+        response.metadata_mut(),
+        disposition == Disposition::Replayed,
+        first_seen,
+        core.keys_kept,
+    );
     Ok(response)
 }
 

@@ -26,7 +26,7 @@ use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 
 use crate::Error;
-use crate::payment::{NewPayment, Payment, event, transaction};
+use crate::payment::{NewPayment, Payment, event, transaction, waves};
 use crate::store;
 
 /// A checked command to create a payment.
@@ -111,7 +111,11 @@ pub(crate) async fn create(
     validate_only: bool,
 ) -> Result<Vec<Answer>, Error> {
     let mut answers: Vec<Option<Answer>> = vec![None; commands.len()];
-    for wave in waves(commands) {
+    let names = |command: &Create| {
+        let order = format!("O{}:{}", command.payment.merchant_id, command.payment.order_no);
+        [format!("K{}", command.biz_key), order]
+    };
+    for wave in waves::of(commands.iter().map(names)) {
         let batch: Vec<&Create> = wave.iter().filter_map(|place| commands.get(*place)).collect();
         let told = transaction::run("create", || async {
             let mut tx = pool.begin().await?;
@@ -131,25 +135,6 @@ pub(crate) async fn create(
         }
     }
     answers.into_iter().collect::<Option<Vec<_>>>().ok_or(Error::Overtaken)
-}
-
-/// Places of the commands, parted so that no wave holds one key or one order twice.
-fn waves(commands: &[Create]) -> Vec<Vec<usize>> {
-    let mut waves: Vec<Vec<usize>> = Vec::new();
-    let mut used: HashMap<(&str, &str), usize> = HashMap::new();
-    for (place, command) in commands.iter().enumerate() {
-        let key = ("", command.biz_key.as_str());
-        let order = (command.payment.merchant_id.as_str(), command.payment.order_no.as_str());
-        let next = |name| used.get(&name).map_or(0, |wave: &usize| wave.saturating_add(1));
-        let wave = next(key).max(next(order));
-        used.insert(key, wave);
-        used.insert(order, wave);
-        match waves.get_mut(wave) {
-            Some(there) => there.push(place),
-            None => waves.push(vec![place]),
-        }
-    }
-    waves
 }
 
 async fn decide(
@@ -397,6 +382,8 @@ fn as_created(new: &NewPayment) -> Payment {
         credential: None,
         last_error: None,
         refunded: 0,
+        refund_reserved: 0,
+        channel_order_no: None,
         expire_at: new.expire_at,
         dispatched_at: None,
         metadata: new.metadata.clone(),

@@ -87,9 +87,14 @@ impl Channels {
 
     async fn accepted(&self, payment: &Payment, created: Created) -> Result<(), Error> {
         let credential = credential(&created.credential);
-        let stored =
-            store::payment::store_credential(&self.pool, &payment.pay_no, &credential, self.clock.now())
-                .await?;
+        let stored = store::payment::store_credential(
+            &self.pool,
+            &payment.pay_no,
+            &credential,
+            created.channel_order_no.as_deref(),
+            self.clock.now(),
+        )
+        .await?;
         kill_point("payment_core.dispatch.after_store");
         if !stored {
             tracing::debug!(pay.no = %payment.pay_no, "the payment was dispatched by another call, or has ended");
@@ -116,7 +121,7 @@ impl Channels {
     ) -> Result<Option<PaymentState>, Error> {
         let channel_txn_id = match &fact {
             Fact::Paid { channel_txn_id, .. } => Some(channel_txn_id.clone()),
-            Fact::Closed | Fact::Failed | Fact::Declined | Fact::Refund(_) => None,
+            Fact::Closed | Fact::Failed | Fact::Declined | Fact::RefundedTotal(_) | Fact::Refund(_) => None,
         };
         let now = self.clock.now();
         let result = ChannelResult {

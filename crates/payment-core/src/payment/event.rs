@@ -6,8 +6,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::Error;
-use crate::payment::refund::Refund;
 use crate::payment::{NewPayment, Payment};
+use crate::refund::Refund;
 use crate::store::event::NewEvent;
 use crate::store::receipt::{NewReceipt, Withdrawn};
 
@@ -167,6 +167,16 @@ pub(crate) fn refund(
     let traceparent = refund.traceparent.clone().or_else(|| payment.traceparent.clone());
     let event = event_of(payment, kind, &body, cause, traceparent)?;
     Ok(NewEvent { version: refund.version.saturating_add(1), ..event })
+}
+
+/// `REFUND_CREATED`: a merchant's refund whose amount has just been reserved.
+pub(crate) fn refund_created(
+    payment: &Payment,
+    refund: &Refund,
+    now: OffsetDateTime,
+) -> Result<NewEvent, Error> {
+    let event = self::refund(payment, refund, kind::REFUND_CREATED, now, "CREATE_REFUND", now)?;
+    Ok(NewEvent { version: refund.version, ..event })
 }
 
 /// `RECEIPT_WITHDRAWN`: a receipt booked for a wrong amount is taken back, since the channel told the right one.

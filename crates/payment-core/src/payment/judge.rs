@@ -42,6 +42,8 @@ pub(crate) enum Fact {
     Failed,
     /// One try of the payer was declined.
     Declined,
+    /// How much of the payment went back so far, in all.
+    RefundedTotal(Money),
     /// About the refund with this number, never about the payment.
     Refund(RefundFact),
 }
@@ -65,6 +67,7 @@ impl Fact {
             Self::Closed => "PAY_CLOSED".to_owned(),
             Self::Failed => "PAY_FAILED".to_owned(),
             Self::Declined => "PAY_DECLINED".to_owned(),
+            Self::RefundedTotal(total) => format!("REFUNDED_TOTAL:{}", total.minor()),
             Self::Refund(fact) => {
                 let word = match fact.word {
                     RefundWord::Taken => "REFUND_TAKEN",
@@ -113,6 +116,8 @@ pub(crate) enum Unwanted {
     LateSuccess,
     SecondTransaction,
     AmountMismatch,
+    /// Another currency than the order's; as with an amount, a person decides.
+    CurrencyMismatch,
 }
 
 impl Unwanted {
@@ -122,6 +127,7 @@ impl Unwanted {
             Self::LateSuccess => "LATE_SUCCESS",
             Self::SecondTransaction => "SECOND_TRANSACTION",
             Self::AmountMismatch => "AMOUNT_MISMATCH",
+            Self::CurrencyMismatch => "CURRENCY_MISMATCH",
         }
     }
 }
@@ -138,6 +144,8 @@ pub(crate) enum Verdict {
     Ignore,
     /// Note the channel's words on the payment in process.
     Note,
+    /// Keep the running total of refunds, and ask about those in flight.
+    Total,
     /// Genuine money that the payment does not want: to suspense.
     Receipt(Unwanted),
     /// The channel contradicts itself about a transaction that is booked: a person must look; money is booked once.
@@ -158,6 +166,7 @@ pub(crate) fn judge(payment: &Payment, result: &ChannelResult) -> Verdict {
     }
     let word = match &result.fact {
         Fact::Declined if payment.state == PaymentState::Processing => return Verdict::Note,
+        Fact::RefundedTotal(_) => return Verdict::Total,
         // A refund's word is judged by its refund; here it moves nothing.
         Fact::Declined | Fact::Refund(_) => return Verdict::Ignore,
         Fact::Closed => ChannelWord::Closed,
@@ -175,6 +184,9 @@ pub(crate) fn judge(payment: &Payment, result: &ChannelResult) -> Verdict {
     match (payment.state.advance(word), *amount == payment.amount) {
         (Advance::AlreadyPaid, true) if same_transaction => Verdict::Duplicate,
         (Advance::AlreadyPaid, false) if same_transaction => Verdict::Contradiction,
+        (_, false) if amount.currency() != payment.amount.currency() => {
+            Verdict::Receipt(Unwanted::CurrencyMismatch)
+        }
         (_, false) => Verdict::Receipt(Unwanted::AmountMismatch),
         (Advance::To(state), true) => Verdict::Move(state),
         (Advance::AlreadyPaid, true) => Verdict::Receipt(Unwanted::SecondTransaction),
@@ -212,6 +224,8 @@ mod tests {
             credential: None,
             last_error: None,
             refunded: 0,
+            refund_reserved: 0,
+            channel_order_no: None,
             expire_at: at,
             dispatched_at: None,
             metadata: serde_json::Value::Null,
@@ -265,11 +279,22 @@ mod tests {
             assert_eq!(judge(&payment(state), &said), verdict, "{state} {:?}", said.fact);
         }
         for state in [Processing, Closed, Fail] {
-            for said in [paid(99, "CNY", "T1"), paid(100, "USD", "T1")] {
-                assert_eq!(judge(&payment(state), &said), Verdict::Receipt(AmountMismatch), "{state}");
-            }
+            assert_eq!(
+                judge(&payment(state), &paid(99, "CNY", "T1")),
+                Verdict::Receipt(AmountMismatch),
+                "{state}"
+            );
+            let said = paid(100, "USD", "T1");
+            assert_eq!(
+                judge(&payment(state), &said),
+                Verdict::Receipt(Unwanted::CurrencyMismatch),
+                "{state}"
+            );
         }
-        assert_eq!(judge(&payment(Success), &paid(100, "USD", "T2")), Verdict::Receipt(AmountMismatch));
+        assert_eq!(
+            judge(&payment(Success), &paid(100, "USD", "T2")),
+            Verdict::Receipt(Unwanted::CurrencyMismatch)
+        );
     }
 
     #[test]

@@ -14,15 +14,12 @@ pub(crate) mod judge;
 #[expect(clippy::module_inception, reason = "the noun of this folder")]
 pub(crate) mod payment;
 pub(crate) mod query;
-pub(crate) mod refund;
-#[cfg(test)]
-mod refund_test;
 pub(crate) mod settle;
 pub(crate) mod settle_effects;
-pub(crate) mod settle_refund;
 #[cfg(test)]
-mod settle_test;
+pub(crate) mod settle_test;
 pub(crate) mod sweep;
 pub(crate) mod transaction;
+pub(crate) mod waves;
 
 pub(crate) use payment::{NewPayment, Payment, PaymentRow};

@@ -14,7 +14,7 @@ use crate::payment::judge::{ChannelResult, Fact, Source};
 /// Asks and settles by the answer.
 pub(crate) async fn query(channels: &Channels, payment: &Payment) -> Result<(), Error> {
     let Some(client) = channels.clients.get(payment.channel, &payment.channel_account) else { return Ok(()) };
-    match client.query(&FindOrder::by(&payment.pay_no)).await {
+    match client.query(&find(payment)).await {
         Outcome::Accepted(queried) => apply(channels, payment, Source::Query, &queried).await,
         other @ (Outcome::Rejected { .. } | Outcome::RetryLater { .. } | Outcome::Unknown { .. }) => {
             tracing::info!(pay.no = %payment.pay_no, outcome = other.label(), "a query brought no word");
@@ -26,7 +26,7 @@ pub(crate) async fn query(channels: &Channels, payment: &Payment) -> Result<(), 
 /// Closes at the channel; only its confirmation closes the payment here.
 pub(crate) async fn close(channels: &Channels, payment: &Payment) -> Result<(), Error> {
     let Some(client) = channels.clients.get(payment.channel, &payment.channel_account) else { return Ok(()) };
-    match client.close(&FindOrder::by(&payment.pay_no)).await {
+    match client.close(&find(payment)).await {
         Outcome::Accepted(Closed::Closed) => channels
             .settle(payment, Source::Call, Fact::Closed, "closed at its expiry".to_owned())
             .await
@@ -39,6 +39,10 @@ pub(crate) async fn close(channels: &Channels, payment: &Payment) -> Result<(), 
             Ok(())
         }
     }
+}
+
+fn find(payment: &Payment) -> FindOrder {
+    FindOrder { pay_no: payment.pay_no.clone(), channel_order_no: payment.channel_order_no.clone() }
 }
 
 async fn apply(

@@ -9,7 +9,7 @@
 //! 3. compare-and-set; a payment that someone else moved since it was read is read and judged again;
 //! 4. receipts, `callback_log`, events with their outbox rows, anomalies, orphans.
 //!
-//! A word about a refund takes the same way and goes to the refund with its number (`settle_refund.rs`), never to the
+//! A word about a refund takes the same way and goes to the refund with its number (`refund/settle.rs`), never to the
 //! payment.
 //!
 //! The channel is answered after the commit. Words about one payment in one batch take their turns in transactions one
@@ -25,7 +25,8 @@ use time::OffsetDateTime;
 use crate::Error;
 use crate::payment::judge::{ChannelResult, Fact, Unwanted, Verdict, judge};
 use crate::payment::settle_effects::Effects;
-use crate::payment::{Payment, settle_refund, transaction};
+use crate::payment::{Payment, transaction, waves};
+use crate::refund;
 use crate::store;
 use crate::store::nonce::NewNonce;
 use crate::store::payment::Transition;
@@ -86,7 +87,7 @@ pub(crate) async fn settle(
     now: OffsetDateTime,
 ) -> Result<Vec<Settled>, Error> {
     let mut answers: Vec<Option<Settled>> = vec![None; results.len()];
-    for wave in waves(results) {
+    for wave in waves::of(results.iter().map(|result| [result.pay_no.clone()])) {
         let batch: Vec<&ChannelResult> = wave.iter().filter_map(|place| results.get(*place)).collect();
         let told = transaction::run("settle", || async {
             let mut tx = pool.begin().await?;
@@ -128,21 +129,6 @@ fn count(result: &ChannelResult, settled: &Settled) {
     }
 }
 
-/// Places of the words, parted so that no wave holds one payment twice.
-fn waves(results: &[ChannelResult]) -> Vec<Vec<usize>> {
-    let mut waves: Vec<Vec<usize>> = Vec::new();
-    let mut turns: HashMap<&str, usize> = HashMap::new();
-    for (place, result) in results.iter().enumerate() {
-        let turn = turns.entry(&result.pay_no).or_default();
-        match waves.get_mut(*turn) {
-            Some(wave) => wave.push(place),
-            None => waves.push(vec![place]),
-        }
-        *turn = turn.saturating_add(1);
-    }
-    waves
-}
-
 async fn decide(
     tx: &mut PgConnection,
     batch: &[&ChannelResult],
@@ -170,7 +156,7 @@ async fn decide(
             |place: &usize| batch.get(*place).is_some_and(|result| matches!(result.fact, Fact::Refund(_)));
         let (refunds, payments): (Vec<usize>, Vec<usize>) = open.into_iter().partition(about_refund);
         open = round(tx, batch, &payments, switches, &mut effects, &mut answers).await?;
-        open.extend(settle_refund::round(tx, batch, &refunds, &mut effects, &mut answers).await?);
+        open.extend(refund::settle::round(tx, batch, &refunds, &mut effects, &mut answers).await?);
     }
     if !open.is_empty() {
         return Err(Error::Overtaken);
@@ -241,6 +227,7 @@ async fn round(
             other @ (Verdict::Duplicate
             | Verdict::Ignore
             | Verdict::Note
+            | Verdict::Total
             | Verdict::Receipt(_)
             | Verdict::Contradiction
             | Verdict::CrossAccount) => {

@@ -13,10 +13,10 @@ use tracing::Span;
 
 use crate::Error;
 use crate::payment::judge::{ChannelResult, Fact, Unwanted, Verdict};
-use crate::payment::refund::NewRefund;
 use crate::payment::settle::{Outcome, Settled};
-use crate::payment::settle_refund::Ended;
 use crate::payment::{Payment, event};
+use crate::refund::NewRefund;
+use crate::refund::settle::{Ended, Returned};
 use crate::store;
 use crate::store::anomaly::NewAnomaly;
 use crate::store::callback_log::NewCallback;
@@ -50,12 +50,15 @@ struct Paid {
 /// The effects of one transaction.
 pub(crate) struct Effects {
     now: OffsetDateTime,
-    pub(super) events: Vec<NewEvent>,
-    pub(super) callbacks: Vec<(usize, NewCallback)>,
+    pub(crate) events: Vec<NewEvent>,
+    pub(crate) callbacks: Vec<(usize, NewCallback)>,
     receipts: Vec<Receipt>,
     paid: Vec<Paid>,
-    pub(super) anomalies: Vec<NewAnomaly>,
-    pub(super) refunds_ended: Vec<Ended>,
+    pub(crate) anomalies: Vec<NewAnomaly>,
+    pub(crate) refunds_ended: Vec<Ended>,
+    pub(crate) refunds_returned: Vec<Returned>,
+    /// Running totals of refunds that the channel told.
+    totals: Vec<(PayNo, i64)>,
     orphans: Vec<Orphan>,
     notes: Vec<(PayNo, String)>,
 }
@@ -70,6 +73,8 @@ impl Effects {
             paid: Vec::new(),
             anomalies: Vec::new(),
             refunds_ended: Vec::new(),
+            refunds_returned: Vec::new(),
+            totals: Vec::new(),
             orphans: Vec::new(),
             notes: Vec::new(),
         }
@@ -123,6 +128,12 @@ impl Effects {
                 self.callbacks.push((place, evidence(result, payment, action, Outcome::Recorded)));
                 return Outcome::Recorded;
             }
+            Verdict::Total => {
+                let (total, _) = money_of(result);
+                self.totals.push((payment.pay_no.clone(), total.unwrap_or_default()));
+                self.callbacks.push((place, evidence(result, payment, action, Outcome::Recorded)));
+                return Outcome::Recorded;
+            }
             Verdict::Duplicate | Verdict::Ignore | Verdict::Move(_) => {}
         }
         let outcome = if verdict == Verdict::Duplicate { Outcome::Duplicate } else { Outcome::Ignored };
@@ -138,14 +149,15 @@ impl Effects {
         reason: Unwanted,
     ) -> Outcome {
         let Fact::Paid { amount, channel_txn_id } = &result.fact else { return Outcome::Ignored };
-        let (action, outcome) = if reason == Unwanted::AmountMismatch {
-            self.anomaly("AMOUNT_MISMATCH", result, payment);
+        let wrong = matches!(reason, Unwanted::AmountMismatch | Unwanted::CurrencyMismatch);
+        let (action, outcome) = if wrong {
+            self.anomaly(reason.as_str(), result, payment);
             (mismatch_action(result), Outcome::AmountMismatch)
         } else {
             (result.fact.action(), Outcome::UnexpectedReceipt)
         };
         let traceparent = trace_of(payment);
-        let refund = (reason != Unwanted::AmountMismatch).then(|| {
+        let refund = (!wrong).then(|| {
             let trace = traceparent.clone();
             NewRefund::of_receipt(payment, *amount, channel_txn_id, reason, trace, self.now)
         });
@@ -241,6 +253,7 @@ impl Effects {
             let noted = store::payment::note_error_in_tx(tx, number, words, self.now).await?;
             tracing::debug!(pay.no = %number, noted, "the channel declined a try of the payer");
         }
+        self.write_totals(tx).await?;
         for anomaly in &self.anomalies {
             store::anomaly::open_in_tx(tx, anomaly, self.now).await?;
         }
@@ -307,6 +320,22 @@ impl Effects {
         Ok(())
     }
 
+    /// Totals only grow. A total beyond what we know of is money that went back without us: a person must see it.
+    async fn write_totals(&mut self, tx: &mut PgConnection) -> Result<(), Error> {
+        for (pay_no, total) in &self.totals {
+            store::refund::look_soon_in_tx(tx, pay_no, self.now).await?;
+            if store::payment::note_refunded_total_in_tx(tx, pay_no, *total).await? {
+                self.anomalies.push(NewAnomaly {
+                    kind: "REFUND_UNKNOWN",
+                    subject: pay_no.to_string(),
+                    detail: json!({ "refunded_at_channel": total }),
+                    raw: None,
+                });
+            }
+        }
+        Ok(())
+    }
+
     async fn write_evidence(&self, tx: &mut PgConnection) -> Result<(), Error> {
         let rows: Vec<NewCallback> = self.callbacks.iter().map(|(_, row)| row.clone()).collect();
         let new: HashSet<_> = store::callback_log::insert_in_tx(tx, &rows, self.now).await?;
@@ -319,13 +348,13 @@ impl Effects {
     }
 }
 
-pub(super) fn cause(result: &ChannelResult) -> String {
+pub(crate) fn cause(result: &ChannelResult) -> String {
     let txn = result.channel_txn_id.as_ref().map(ToString::to_string).unwrap_or_default();
     format!("{}:{}:{}:{txn}", result.source.as_str(), result.channel, result.channel_account)
 }
 
 /// The payment's own trace: the settling is a part of it, linked with the call that brought the word.
-pub(super) fn trace_of(payment: &Payment) -> Option<String> {
+pub(crate) fn trace_of(payment: &Payment) -> Option<String> {
     let here = Span::current();
     let span =
         tracing::info_span!("payment_core.settle", pay.no = %payment.pay_no, state = payment.state.as_str());
@@ -340,10 +369,11 @@ fn mismatch_action(result: &ChannelResult) -> String {
     format!("PAY_MISMATCHED:{}:{}", amount.unwrap_or(0), currency.unwrap_or_default())
 }
 
-pub(super) fn money_of(result: &ChannelResult) -> (Option<i64>, Option<String>) {
+pub(crate) fn money_of(result: &ChannelResult) -> (Option<i64>, Option<String>) {
     match &result.fact {
         Fact::Paid { amount, .. } => (Some(amount.minor()), Some(amount.currency().code().to_owned())),
         Fact::Refund(fact) => (Some(fact.amount.minor()), Some(fact.amount.currency().code().to_owned())),
+        Fact::RefundedTotal(total) => (Some(total.minor()), Some(total.currency().code().to_owned())),
         Fact::Closed | Fact::Failed | Fact::Declined => (None, None),
     }
 }
@@ -352,7 +382,7 @@ fn txn_or_number(result: &ChannelResult) -> String {
     result.channel_txn_id.as_ref().map_or_else(|| result.pay_no.clone(), ToString::to_string)
 }
 
-pub(super) fn evidence(
+pub(crate) fn evidence(
     result: &ChannelResult,
     payment: &Payment,
     action: String,
@@ -382,6 +412,6 @@ fn bucket_of(pay_no: &str) -> Bucket {
         .unwrap_or_else(|_| Bucket::from_i16(0).expect("0 is a bucket"))
 }
 
-pub(super) fn kept(raw: &[u8]) -> Vec<u8> {
+pub(crate) fn kept(raw: &[u8]) -> Vec<u8> {
     raw.iter().take(RAW_KEPT_MAX).copied().collect()
 }

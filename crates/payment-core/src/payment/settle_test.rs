@@ -12,11 +12,11 @@ use crate::payment::settle::{Outcome, settle};
 use crate::payment::{NewPayment, event};
 use crate::store;
 
-pub(super) fn money(minor: i64) -> Money {
+pub(crate) fn money(minor: i64) -> Money {
     Money::try_new(minor, Currency::from_code("CNY").unwrap()).unwrap()
 }
 
-pub(super) async fn payment(pool: &PgPool, ordinal: u8) -> PayNo {
+pub(crate) async fn payment(pool: &PgPool, ordinal: u8) -> PayNo {
     let now = Clock::system().now();
     let (merchant_id, order_no) = ("M1".parse().unwrap(), format!("O{ordinal}").parse().unwrap());
     let new = NewPayment {
@@ -41,10 +41,10 @@ pub(super) async fn payment(pool: &PgPool, ordinal: u8) -> PayNo {
     new.pay_no
 }
 
-pub(super) fn said(pay_no: &PayNo, fact: Fact) -> ChannelResult {
+pub(crate) fn said(pay_no: &PayNo, fact: Fact) -> ChannelResult {
     let channel_txn_id = match &fact {
         Fact::Paid { channel_txn_id, .. } => Some(channel_txn_id.clone()),
-        Fact::Closed | Fact::Failed | Fact::Declined | Fact::Refund(_) => None,
+        Fact::Closed | Fact::Failed | Fact::Declined | Fact::RefundedTotal(_) | Fact::Refund(_) => None,
     };
     ChannelResult {
         channel: ChannelCode::Generic,
@@ -94,7 +94,11 @@ async fn all_orders_of_declined_paid_and_the_old_decline_end_the_same() {
                 Fact::Paid { amount, .. } => {
                     Fact::Paid { amount, channel_txn_id: format!("T{ordinal}").parse().unwrap() }
                 }
-                other @ (Fact::Declined | Fact::Closed | Fact::Failed | Fact::Refund(_)) => other,
+                other @ (Fact::Declined
+                | Fact::Closed
+                | Fact::Failed
+                | Fact::RefundedTotal(_)
+                | Fact::Refund(_)) => other,
             };
             apply(db.pool(), &[said(&pay_no, fact)]).await;
         }

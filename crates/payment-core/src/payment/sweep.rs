@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream;
 use idempotency::log;
-use pay_types::{Currency, Money, PayNo, RefundWord};
+use pay_types::{Currency, Money, PayNo, RefundNo, RefundWord};
 use serde_json::json;
 use service_kit::CancellationToken;
 
@@ -16,15 +16,16 @@ use crate::Error;
 use crate::payment::dispatch::{Channels, SETTLE_WAIT_MAX};
 use crate::payment::judge::{ChannelResult, Fact, RefundFact, Source};
 use crate::payment::settle::Outcome;
-use crate::payment::{Payment, query, refund};
+use crate::payment::{Payment, query};
+use crate::refund;
 use crate::store;
 use crate::store::anomaly::NewAnomaly;
 use crate::store::orphan::Orphan;
 
 /// Rows a job takes at one time.
-pub(super) const ROWS_MAX: i64 = 100;
+pub(crate) const ROWS_MAX: i64 = 100;
 /// Channel calls of the jobs at one time, so that they never crowd out fresh payments.
-pub(super) const CALLS_MAX: usize = 16;
+pub(crate) const CALLS_MAX: usize = 16;
 /// Tries of an orphan before a person is told; with doubled delays from five seconds about three hours.
 const ORPHAN_TRIES_MAX: i32 = 12;
 /// Rows that one purge takes, so that it never holds up the hot path.
@@ -44,15 +45,27 @@ pub(crate) struct Schedule {
 }
 
 /// Runs the jobs until `shutdown`.
+///
+/// Refunds have a round of their own: a channel that hangs on payments never holds up the money that goes back.
 pub(crate) async fn run(channels: Channels, schedule: Schedule, shutdown: CancellationToken) {
-    while shutdown.run_until_cancelled(tokio::time::sleep(schedule.interval)).await.is_some() {
-        if let Err(error) = run_once(&channels, schedule).await {
-            tracing::warn!(%error, "a sweep did not finish; the next one goes on");
+    let payments = async {
+        while shutdown.run_until_cancelled(tokio::time::sleep(schedule.interval)).await.is_some() {
+            if let Err(error) = run_once(&channels, schedule).await {
+                tracing::warn!(%error, "a sweep did not finish; the next one goes on");
+            }
         }
-    }
+    };
+    let refunds = async {
+        while shutdown.run_until_cancelled(tokio::time::sleep(schedule.interval)).await.is_some() {
+            if let Err(error) = refund::send::run_due(&channels, schedule).await {
+                tracing::warn!(%error, "a sweep of refunds did not finish; the next one goes on");
+            }
+        }
+    };
+    tokio::join!(payments, refunds);
 }
 
-/// One pass of every job.
+/// One pass of every job but the refunds'.
 pub(crate) async fn run_once(channels: &Channels, schedule: Schedule) -> Result<(), Error> {
     let now = channels.clock.now();
     let due =
@@ -65,7 +78,6 @@ pub(crate) async fn run_once(channels: &Channels, schedule: Schedule) -> Result<
             }
         })
         .await;
-    refund::run_due(channels, schedule).await?;
     for orphan in
         store::orphan::take_due(&channels.pool, now, now.saturating_add(time::Duration::minutes(1)), ROWS_MAX)
             .await?
@@ -79,6 +91,7 @@ pub(crate) async fn run_once(channels: &Channels, schedule: Schedule) -> Result<
 /// Forgets old keys of ended payments, a small batch at a time. A key whose payment is in process is never forgotten: its
 /// client may still ask what became of it.
 async fn forget_keys(channels: &Channels, before: time::OffsetDateTime) -> Result<(), Error> {
+    forget_refund_keys(channels, before).await?;
     let old = log::older_than(&channels.pool, "PAY:CREATE:", before, PURGE_ROWS_MAX).await?;
     let numbers: Vec<PayNo> = old.iter().filter_map(|(_, result_no)| result_no.parse().ok()).collect();
     let mut tx = channels.pool.begin().await?;
@@ -86,6 +99,23 @@ async fn forget_keys(channels: &Channels, before: time::OffsetDateTime) -> Resul
     let ended = |result_no: &str| {
         let payment = result_no.parse::<PayNo>().ok().and_then(|number| payments.get(&number));
         payment.is_some_and(|payment| payment.state.is_terminal())
+    };
+    let keys: Vec<String> =
+        old.iter().filter(|(_, number)| ended(number)).map(|(key, _)| key.clone()).collect();
+    log::forget_in_tx(&mut tx, &keys).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// The same for keys of refunds that have ended.
+async fn forget_refund_keys(channels: &Channels, before: time::OffsetDateTime) -> Result<(), Error> {
+    let old = log::older_than(&channels.pool, "REFUND:CREATE:", before, PURGE_ROWS_MAX).await?;
+    let numbers: Vec<RefundNo> = old.iter().filter_map(|(_, result_no)| result_no.parse().ok()).collect();
+    let mut tx = channels.pool.begin().await?;
+    let refunds = store::refund::by_numbers_in_tx(&mut tx, &numbers).await?;
+    let ended = |result_no: &str| {
+        let refund = result_no.parse::<RefundNo>().ok().and_then(|number| refunds.get(&number));
+        refund.is_some_and(|refund| refund.state.is_terminal())
     };
     let keys: Vec<String> =
         old.iter().filter(|(_, number)| ended(number)).map(|(key, _)| key.clone()).collect();
@@ -144,6 +174,7 @@ fn result_of(orphan: &Orphan, now: time::OffsetDateTime) -> Option<ChannelResult
     let fact = match kind {
         "REFUND_SUCCEEDED" => refund(number, RefundWord::Succeeded)?,
         "REFUND_FAILED" => refund(number, RefundWord::Failed)?,
+        "REFUND_ABNORMAL" => refund(number, RefundWord::Abnormal)?,
         "PAY_SUCCEEDED" => {
             Fact::Paid { amount: money()?, channel_txn_id: orphan.channel_txn_id.parse().ok()? }
         }

@@ -17,7 +17,7 @@ macro_rules! select_payments {
             PaymentRow,
             "SELECT p.pay_no, p.merchant_id, p.order_no, p.attempt_no, p.amount, p.currency, p.channel,
                     p.channel_account, p.subject, p.state, p.version, p.channel_txn_id, p.paid_at, p.credential,
-                    p.last_error, p.refunded, p.expire_at, p.dispatched_at, p.metadata, p.traceparent,
+                    p.last_error, p.refunded, p.refund_reserved, p.channel_order_no, p.expire_at, p.dispatched_at, p.metadata, p.traceparent,
                     p.created_at, p.updated_at
              FROM payment p " + $tail $(, $arg)*
         )
@@ -263,16 +263,19 @@ pub(crate) async fn store_credential(
     pool: &PgPool,
     number: &PayNo,
     credential: &Value,
+    channel_order_no: Option<&str>,
     now: OffsetDateTime,
 ) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "UPDATE payment
-         SET credential = $3, dispatched_at = $4, last_error = NULL, version = version + 1, updated_at = $4
+         SET credential = $3, dispatched_at = $4, channel_order_no = $5, last_error = NULL, version = version + 1,
+             updated_at = $4
          WHERE bucket = $1 AND pay_no = $2 AND state = 'PROCESSING' AND dispatched_at IS NULL",
         number.bucket().as_i16(),
         number.as_str(),
         credential,
-        now
+        now,
+        channel_order_no
     )
     .execute(pool)
     .await?;
@@ -330,4 +333,92 @@ pub(crate) async fn take_due(
         .collect::<Result<Vec<PayNo>, Error>>()?;
     let mut connection = pool.acquire().await?;
     Ok(by_numbers_in_tx(&mut connection, &numbers).await?.into_values().collect())
+}
+
+/// G10: payments by number, their rows held until the transaction ends, so that what is decided about their refunds stands.
+/// Rows are taken in one order, so that two batches never wait for each other in a ring.
+pub(crate) async fn lock_in_tx(
+    tx: &mut PgConnection,
+    numbers: &[PayNo],
+) -> Result<HashMap<PayNo, Payment>, Error> {
+    let buckets: Vec<i16> = numbers.iter().map(|n| n.bucket().as_i16()).collect();
+    let texts: Vec<String> = numbers.iter().map(|n| n.as_str().to_owned()).collect();
+    let rows = select_payments!(
+        "JOIN UNNEST($1::SMALLINT[], $2::TEXT[]) AS w (bucket, pay_no) ON p.bucket = w.bucket AND p.pay_no = w.pay_no
+         ORDER BY p.bucket, p.pay_no FOR UPDATE OF p",
+        &buckets,
+        &texts
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(checked(rows)?.into_iter().map(|payment| (payment.pay_no.clone(), payment)).collect())
+}
+
+/// G10: reserves amounts on paid payments, each at most once a call, never beyond what was paid. Gives how many were reserved.
+pub(crate) async fn reserve_refunds_in_tx(
+    tx: &mut PgConnection,
+    amounts: &[(PayNo, i64)],
+    now: OffsetDateTime,
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query!(
+        "UPDATE payment p SET refund_reserved = p.refund_reserved + t.amount, updated_at = $4
+         FROM UNNEST($1::SMALLINT[], $2::TEXT[], $3::BIGINT[]) AS t (bucket, pay_no, amount)
+         WHERE p.bucket = t.bucket AND p.pay_no = t.pay_no AND p.state = 'SUCCESS'
+           AND p.refund_reserved + t.amount <= p.amount",
+        &amounts.iter().map(|(n, _)| n.bucket().as_i16()).collect::<Vec<_>>(),
+        &amounts.iter().map(|(n, _)| n.as_str().to_owned()).collect::<Vec<_>>(),
+        &amounts.iter().map(|(_, amount)| *amount).collect::<Vec<_>>(),
+        now
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// G10: moves the sums of payments whose refunds have moved: number, change of `refund_reserved`, change of `refunded`.
+/// `ck_refund_within_paid` judges the result.
+///
+/// # Errors
+/// [`sqlx::Error::RowNotFound`] when a payment is not there.
+pub(crate) async fn move_refunds_in_tx(
+    tx: &mut PgConnection,
+    changes: &[(PayNo, i64, i64)],
+    now: OffsetDateTime,
+) -> Result<(), sqlx::Error> {
+    let mut sums: std::collections::BTreeMap<(i16, &str), (i64, i64)> = std::collections::BTreeMap::new();
+    for (number, reserved, refunded) in changes {
+        let sum = sums.entry((number.bucket().as_i16(), number.as_str())).or_default();
+        *sum = (sum.0.saturating_add(*reserved), sum.1.saturating_add(*refunded));
+    }
+    let done = sqlx::query!(
+        "UPDATE payment p
+         SET refund_reserved = p.refund_reserved + t.reserved, refunded = p.refunded + t.refunded, updated_at = $5
+         FROM UNNEST($1::SMALLINT[], $2::TEXT[], $3::BIGINT[], $4::BIGINT[]) AS t (bucket, pay_no, reserved, refunded)
+         WHERE p.bucket = t.bucket AND p.pay_no = t.pay_no",
+        &sums.keys().map(|(bucket, _)| *bucket).collect::<Vec<_>>(),
+        &sums.keys().map(|(_, number)| (*number).to_owned()).collect::<Vec<_>>(),
+        &sums.values().map(|(reserved, _)| *reserved).collect::<Vec<_>>(),
+        &sums.values().map(|(_, refunded)| *refunded).collect::<Vec<_>>(),
+        now
+    )
+    .execute(tx)
+    .await?;
+    if u64::try_from(sums.len()) == Ok(done.rows_affected()) { Ok(()) } else { Err(sqlx::Error::RowNotFound) }
+}
+
+/// Keeps the highest running total of refunds that the channel told. True: it is beyond what we know of.
+pub(crate) async fn note_refunded_total_in_tx(
+    tx: &mut PgConnection,
+    number: &PayNo,
+    total: i64,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"UPDATE payment SET channel_refunded = GREATEST(channel_refunded, $3)
+         WHERE bucket = $1 AND pay_no = $2 RETURNING channel_refunded > refund_reserved AS "beyond!""#,
+        number.bucket().as_i16(),
+        number.as_str(),
+        total
+    )
+    .fetch_one(tx)
+    .await
 }

@@ -62,7 +62,7 @@ pub(crate) async fn withdraw_in_tx(
         "UPDATE unexpected_receipt r SET state = 'WITHDRAWN'
          FROM UNNEST($1::SMALLINT[], $2::TEXT[], $3::TEXT[]) AS w (bucket, channel, channel_txn_id)
          WHERE r.bucket = w.bucket AND r.channel = w.channel AND r.channel_txn_id = w.channel_txn_id
-           AND r.reason = 'AMOUNT_MISMATCH' AND r.state = 'OPEN'
+           AND r.reason IN ('AMOUNT_MISMATCH', 'CURRENCY_MISMATCH') AND r.state = 'OPEN'
          RETURNING r.pay_no, r.channel_txn_id, r.amount, r.currency",
         buckets,
         channels,
@@ -101,4 +101,24 @@ pub(crate) struct Withdrawn {
     pub(crate) channel_txn_id: String,
     pub(crate) amount: i64,
     pub(crate) currency: String,
+}
+
+/// A receipt whose money had gone back and has come home is in suspense again, for a person.
+pub(crate) async fn reopen_in_tx(
+    tx: &mut PgConnection,
+    place: (i16, &str, &str),
+    refund_no: &str,
+) -> Result<(), sqlx::Error> {
+    let (bucket, channel, channel_txn_id) = place;
+    let done = sqlx::query!(
+        "UPDATE unexpected_receipt SET state = 'OPEN'
+         WHERE bucket = $1 AND channel = $2 AND channel_txn_id = $3 AND refund_no = $4 AND state = 'REFUNDED'",
+        bucket,
+        channel,
+        channel_txn_id,
+        refund_no
+    )
+    .execute(tx)
+    .await?;
+    if done.rows_affected() == 1 { Ok(()) } else { Err(sqlx::Error::RowNotFound) }
 }

@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn gates_and_tests_that_are_not_there_are_found() {
-        let gates = "G1 G2 G3 G4 G5 G6 G7 G8 G10 `uk_order_live` `oncepay_gate_closed_total` `begin_payment.rs`\n\
+        let gates = "G1 G2 G3 G4 G5 G6 G7 G8 G10 `uk_order_live` `oncepay_gate_closed_total` `begin.rs`\n\
                      `e2e::storm::paid_once` `a_key_is_used_once` `a_test_that_is_gone` `e2e::storm::gone`";
         let files = [
             ("docs/GATES.md", gates),

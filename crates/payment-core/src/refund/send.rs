@@ -1,21 +1,18 @@
-//! Refunding: money that goes back to a payer, under a number of its own. Gate G10.
+//! Sending refunds: telling the channel, asking it, and waiting for it. Gate G10.
 //!
-//! The hole: a refund given twice, because two checks passed, an answer was lost, or a process died between its row and its
-//! call. The guarantee: the refund's row commits with the receipt that it sends back, one for each (`uk_refund_receipt`); the
-//! channel hears of it only after `SUBMITTED` is committed, and always under the one number, so a repeat makes no second
-//! refund there. No answer leaves it where it is: the next look asks by its number first, and sends again under it.
+//! The hole: an answer was lost, or a process died between its row and its call, and the money goes back twice or never. The
+//! guarantee: the channel hears of a refund only after `SUBMITTED` is committed, and always under the one number, so a repeat
+//! makes no second refund there. No answer leaves it where it is: the next look asks by its number first, and sends again under
+//! it. What waits for a second person's agreement is not sent.
 //!
-//! The limit: receipts that no payment wanted; refunds of payments are not made yet. Called by the sweep.
+//! Called after the commit that made the refund, and by the sweep.
 
 use bytes::Bytes;
 use channel::{CreateRefund, FindRefund, Outcome, RefundTold};
 use contract::event::kind;
 use futures::StreamExt as _;
 use futures::stream;
-use pay_types::{
-    ChannelAccount, ChannelCode, ChannelTxnId, Currency, Invalid, MerchantId, Money, PayNo, RefundNo,
-    RefundState, RefundWord,
-};
+use pay_types::{Currency, Money, RefundState, RefundWord};
 use serde_json::json;
 use service_kit::switch::kill_point;
 use time::OffsetDateTime;
@@ -23,133 +20,16 @@ use tracing::Instrument as _;
 
 use crate::Error;
 use crate::payment::dispatch::Channels;
-use crate::payment::judge::{ChannelResult, Fact, RefundFact, Source, Unwanted};
+use crate::payment::judge::{ChannelResult, Fact, RefundFact, Source};
 use crate::payment::sweep::{CALLS_MAX, ROWS_MAX, Schedule};
-use crate::payment::{Payment, event, transaction};
+use crate::payment::{event, transaction};
+use crate::refund::{Approval, Refund, RefundKind};
 use crate::store;
 use crate::store::anomaly::NewAnomaly;
 use crate::store::refund::RefundTransition;
 
 /// Looks at a refund before a person is told that it waits; with doubled delays from ten seconds about three hours.
 const TRIES_TOLD: i32 = 10;
-
-/// What a refund gives back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RefundKind {
-    /// Money that no payment wanted.
-    Receipt,
-    /// A payment's own money.
-    Payment,
-}
-
-impl RefundKind {
-    #[must_use]
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Receipt => "RECEIPT",
-            Self::Payment => "PAYMENT",
-        }
-    }
-}
-
-/// One refund.
-#[derive(Debug, Clone)]
-pub(crate) struct Refund {
-    pub(crate) refund_no: RefundNo,
-    pub(crate) kind: RefundKind,
-    pub(crate) pay_no: PayNo,
-    pub(crate) amount: Money,
-    pub(crate) reason: String,
-    pub(crate) channel: ChannelCode,
-    pub(crate) channel_account: ChannelAccount,
-    pub(crate) channel_txn_id: ChannelTxnId,
-    pub(crate) state: RefundState,
-    pub(crate) version: i64,
-    pub(crate) tries: i32,
-    pub(crate) traceparent: Option<String>,
-}
-
-/// A row as the database gives it.
-#[derive(Debug)]
-pub(crate) struct RefundRow {
-    pub(crate) refund_no: String,
-    pub(crate) kind: String,
-    pub(crate) pay_no: String,
-    pub(crate) amount: i64,
-    pub(crate) currency: String,
-    pub(crate) reason: String,
-    pub(crate) channel: String,
-    pub(crate) channel_account: String,
-    pub(crate) channel_txn_id: String,
-    pub(crate) state: String,
-    pub(crate) version: i64,
-    pub(crate) tries: i32,
-    pub(crate) traceparent: Option<String>,
-}
-
-impl TryFrom<RefundRow> for Refund {
-    type Error = Invalid;
-
-    fn try_from(row: RefundRow) -> Result<Self, Invalid> {
-        let kind = [RefundKind::Receipt, RefundKind::Payment].into_iter().find(|k| k.as_str() == row.kind);
-        Ok(Self {
-            refund_no: row.refund_no.parse()?,
-            kind: kind.ok_or(Invalid::new("kind", "must be RECEIPT or PAYMENT"))?,
-            pay_no: row.pay_no.parse()?,
-            amount: Money::try_new(row.amount, Currency::from_code(&row.currency)?)?,
-            reason: row.reason,
-            channel: row.channel.parse()?,
-            channel_account: row.channel_account.parse()?,
-            channel_txn_id: row.channel_txn_id.parse()?,
-            state: row.state.parse()?,
-            version: row.version,
-            tries: row.tries,
-            traceparent: row.traceparent,
-        })
-    }
-}
-
-/// A refund that is about to be written.
-#[derive(Debug, Clone)]
-pub(crate) struct NewRefund {
-    pub(crate) refund_no: RefundNo,
-    pub(crate) kind: RefundKind,
-    pub(crate) pay_no: PayNo,
-    pub(crate) merchant_id: MerchantId,
-    pub(crate) amount: Money,
-    pub(crate) reason: &'static str,
-    pub(crate) channel: ChannelCode,
-    pub(crate) channel_account: ChannelAccount,
-    pub(crate) channel_txn_id: ChannelTxnId,
-    pub(crate) traceparent: Option<String>,
-}
-
-impl NewRefund {
-    /// Sends back the whole of a receipt that no payment wanted.
-    pub(crate) fn of_receipt(
-        payment: &Payment,
-        amount: Money,
-        channel_txn_id: &ChannelTxnId,
-        reason: Unwanted,
-        traceparent: Option<String>,
-        now: OffsetDateTime,
-    ) -> Self {
-        let now_ms = now.unix_timestamp_nanos().checked_div(1_000_000).unwrap_or_default();
-        let now_ms = u64::try_from(now_ms).unwrap_or_default();
-        Self {
-            refund_no: RefundNo::new(now_ms, rand::random(), payment.bucket()),
-            kind: RefundKind::Receipt,
-            pay_no: payment.pay_no.clone(),
-            merchant_id: payment.merchant_id.clone(),
-            amount,
-            reason: reason.as_str(),
-            channel: payment.channel,
-            channel_account: payment.channel_account.clone(),
-            channel_txn_id: channel_txn_id.clone(),
-            traceparent,
-        }
-    }
-}
 
 /// One look at every refund that is due.
 pub(crate) async fn run_due(channels: &Channels, schedule: Schedule) -> Result<(), Error> {
@@ -173,8 +53,10 @@ pub(crate) async fn run_due(channels: &Channels, schedule: Schedule) -> Result<(
     Ok(())
 }
 
-async fn go_on(channels: &Channels, refund: Refund) -> Result<(), Error> {
+/// The next step of a refund, whatever its state.
+pub(crate) async fn go_on(channels: &Channels, refund: Refund) -> Result<(), Error> {
     match refund.state {
+        RefundState::Pending if matches!(refund.approval, Approval::Waiting | Approval::Rejected) => Ok(()),
         RefundState::Pending => match submit(channels, &refund).await? {
             Some(submitted) => send(channels, &submitted).await,
             None => Ok(()),
@@ -208,7 +90,7 @@ async fn submit(channels: &Channels, refund: &Refund) -> Result<Option<Refund>, 
             return Ok(None);
         }
         kill_point("payment_core.refund.after_submit");
-        let left = event::refund(payment, refund, kind::REFUND_SUBMITTED, now, "SWEEP", now)?;
+        let left = event::refund(payment, refund, kind::REFUND_SUBMITTED, now, "SEND", now)?;
         if store::event::append_in_tx(&mut tx, &[left], now).await? != 1 {
             tracing::error!("a refund was submitted before it was");
         }
@@ -236,7 +118,7 @@ async fn send(channels: &Channels, refund: &Refund) -> Result<(), Error> {
         refund_no: refund.refund_no.clone(),
         pay_no: refund.pay_no.clone(),
         channel_txn_id: refund.channel_txn_id.clone(),
-        paid: refund.amount,
+        paid: paid(channels, refund).await?,
         amount: refund.amount,
         reason: refund.reason.clone(),
         notify_url: account.notify_url().to_owned(),
@@ -267,6 +149,17 @@ async fn send(channels: &Channels, refund: &Refund) -> Result<(), Error> {
     }
 }
 
+/// What the transaction took in all: the payment's amount, or the whole of a receipt that nobody wanted.
+async fn paid(channels: &Channels, refund: &Refund) -> Result<Money, Error> {
+    match refund.kind {
+        RefundKind::Receipt => Ok(refund.amount),
+        RefundKind::Payment => {
+            let payment = store::payment::by_number(&channels.pool, &refund.pay_no).await?;
+            Ok(payment.ok_or(Error::Overtaken)?.amount)
+        }
+    }
+}
+
 /// Asks by the refund's number what became of it.
 async fn ask(channels: &Channels, refund: &Refund) -> Result<(), Error> {
     let Some(client) = channels.clients.get(refund.channel, &refund.channel_account) else {
@@ -276,7 +169,7 @@ async fn ask(channels: &Channels, refund: &Refund) -> Result<(), Error> {
         refund_no: refund.refund_no.clone(),
         pay_no: refund.pay_no.clone(),
         channel_txn_id: refund.channel_txn_id.clone(),
-        channel_refund_no: None,
+        channel_refund_no: refund.channel_refund_no.clone(),
         amount: refund.amount,
     };
     match client.query_refund(&find).await {

@@ -1,18 +1,21 @@
-//! Beginning a payment: gates G1 (key), G2 (single flight), G3 (lease), then the core.
+//! Beginning a payment or a refund: gates G1 (key), G2 (single flight), G3 (lease), then the core.
 //!
 //! The hole: a person clicks twice, on two devices; a gateway repeats a call; identical calls reach two processes before
-//! any row exists. The guarantee: of the calls for one attempt of one order that are under way, one process works at a
-//! time, and calls of one process share its answer. It is quiet and speed, not truth: with both gates open the core and
+//! any row exists. The guarantee: of the calls for one attempt of one order, or for one request to refund, that are under way,
+//! one process works at a time, and calls of one process share its answer. It is quiet and speed, not truth: with both gates open the core and
 //! its database give the same result.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contract::core::payment_core_client::PaymentCoreClient;
 use contract::key;
-use contract::order::{CreatePaymentRequest, CreatePaymentResponse, Disposition};
+use contract::order::{
+    CreatePaymentRequest, CreatePaymentResponse, CreateRefundRequest, CreateRefundResponse, Disposition,
+};
 use contract::reason::{self, Reason, Refusal};
-use contract::validate::PaymentRequest;
+use contract::validate::{PaymentRequest, RefundRequest};
 use idempotency::flight::{Flight, Lost, Shared};
 use idempotency::lease::{Acquired, Lease, Leases};
 use pay_types::{Fingerprint, FingerprintMatch, Gate};
@@ -35,11 +38,106 @@ const IN_PROGRESS_RETRY: Duration = Duration::from_millis(200);
 /// A client of the core that carries the trace.
 pub(crate) type Core = PaymentCoreClient<InterceptedService<Channel, CarryTrace>>;
 
+/// A call of the core that is to take effect once.
+pub(crate) trait Operation: fmt::Debug + Send + Sync + 'static {
+    type Wire: Clone + Send + Sync + 'static;
+    type Answered: Clone + fmt::Debug + Send + Sync + 'static;
+
+    fn call(
+        core: Core,
+        wire: Self::Wire,
+    ) -> impl Future<Output = Result<Response<Self::Answered>, Status>> + Send;
+
+    /// A follower did not create: for it the answer is a repeat's. True: it was a creation's.
+    fn follow(answered: &mut Self::Answered) -> bool;
+}
+
+/// `CreatePayment`.
+#[derive(Debug)]
+pub(crate) struct CreatePayment;
+
+impl Operation for CreatePayment {
+    type Wire = CreatePaymentRequest;
+    type Answered = CreatePaymentResponse;
+
+    async fn call(mut core: Core, wire: Self::Wire) -> Result<Response<Self::Answered>, Status> {
+        core.create_payment(Request::new(wire)).await
+    }
+
+    fn follow(answered: &mut Self::Answered) -> bool {
+        let created = answered.disposition() == Disposition::Created;
+        if created {
+            answered.set_disposition(Disposition::Replayed);
+        }
+        created
+    }
+}
+
+/// `CreateRefund`.
+#[derive(Debug)]
+pub(crate) struct CreateRefund;
+
+impl Operation for CreateRefund {
+    type Wire = CreateRefundRequest;
+    type Answered = CreateRefundResponse;
+
+    async fn call(mut core: Core, wire: Self::Wire) -> Result<Response<Self::Answered>, Status> {
+        core.create_refund(Request::new(wire)).await
+    }
+
+    fn follow(answered: &mut Self::Answered) -> bool {
+        let created = answered.disposition() == Disposition::Created;
+        if created {
+            answered.set_disposition(Disposition::Replayed);
+        }
+        created
+    }
+}
+
+/// What gates G2 and G3 look at in a checked request.
+#[derive(Debug, Clone)]
+pub(crate) struct Asking {
+    /// Name of what is to happen once; the lease's key.
+    lock: String,
+    asked: Asked,
+    wait: bool,
+    validate_only: bool,
+}
+
+impl From<&PaymentRequest> for Asking {
+    fn from(request: &PaymentRequest) -> Self {
+        Self {
+            lock: format!("pay:lock:{}:{}:{}", request.merchant_id, request.order_no, request.attempt_no),
+            asked: Asked {
+                idempotency_key: request.idempotency_key.as_str().to_owned(),
+                fingerprint: request.fingerprint(),
+            },
+            wait: request.wait_if_in_progress,
+            validate_only: request.validate_only,
+        }
+    }
+}
+
+impl From<&RefundRequest> for Asking {
+    fn from(request: &RefundRequest) -> Self {
+        let (merchant, pay_no, number) = (&request.merchant_id, &request.pay_no, &request.refund_request_no);
+        Self {
+            lock: format!("refund:lock:{merchant}:{pay_no}:{number}"),
+            asked: Asked {
+                idempotency_key: request.idempotency_key.as_str().to_owned(),
+                fingerprint: request.fingerprint(),
+            },
+            wait: request.wait_if_in_progress,
+            validate_only: request.validate_only,
+        }
+    }
+}
+
 /// An answer of the core, in a form that can be shared.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
-    pub(crate) response: CreatePaymentResponse,
-    pub(crate) metadata: MetadataMap,
+struct Answer<T> {
+    response: T,
+    metadata: MetadataMap,
 }
 
 /// What a call asks: which key is used for which body.
@@ -73,58 +171,63 @@ impl Asked {
     }
 }
 
-type Told = Result<Answer, Status>;
-/// Merchant, order, attempt.
-type Attempt = (String, String, u16);
+type Told<T> = Result<Answer<T>, Status>;
+type Flights<T> = Arc<Flight<String, Asked, Told<T>>>;
 
 /// The use case.
-#[derive(Debug, Clone)]
-pub(crate) struct BeginPayment {
+#[derive(Debug)]
+pub(crate) struct Begin<O: Operation> {
     core: Core,
     leases: Leases,
-    flight: Arc<Flight<Attempt, Asked, Told>>,
+    flight: Flights<O::Answered>,
     switches: Switches,
 }
 
-impl BeginPayment {
+impl<O: Operation> Clone for Begin<O> {
+    fn clone(&self) -> Self {
+        Self {
+            core: self.core.clone(),
+            leases: self.leases.clone(),
+            flight: Arc::clone(&self.flight),
+            switches: self.switches,
+        }
+    }
+}
+
+impl<O: Operation> Begin<O> {
     pub(crate) fn new(core: Core, leases: Leases, switches: Switches) -> Self {
         Self { core, leases, flight: Arc::default(), switches }
     }
 
-    /// Begins a payment within `deadline`. `wire` is the request as it came, `request` the same, checked.
+    /// Begins within `deadline`. `wire` is the request as it came, `asking` what the gates look at in it, checked.
     pub(crate) async fn begin(
         &self,
-        request: &PaymentRequest,
-        wire: CreatePaymentRequest,
+        asking: Asking,
+        wire: O::Wire,
         deadline: Instant,
-    ) -> Result<Response<CreatePaymentResponse>, Status> {
-        let asked = Asked {
-            idempotency_key: request.idempotency_key.as_str().to_owned(),
-            fingerprint: request.fingerprint(),
-        };
-        let work = self.work(request, &asked, wire.clone());
-        if request.validate_only || !self.switches.is_on(Gate::G2) {
+    ) -> Result<Response<O::Answered>, Status> {
+        let work = self.work(&asking, wire.clone());
+        if asking.validate_only || !self.switches.is_on(Gate::G2) {
             return timeout_at(deadline, work).await.map_err(|_| in_progress())?.map(respond);
         }
-        let attempt =
-            (request.merchant_id.to_string(), request.order_no.to_string(), request.attempt_no.get());
-        if let Some(leader) = self.flight.under_way(&attempt) {
+        let asked = &asking.asked;
+        if let Some(leader) = self.flight.under_way(&asking.lock) {
             asked.refuse_other_body(&leader.idempotency_key, leader.fingerprint.as_bytes())?;
-            if !request.wait_if_in_progress {
+            if !asking.wait {
                 return Err(in_progress());
             }
         }
-        let shared = self.flight.share(attempt, asked.clone(), work);
+        let shared = self.flight.share(asking.lock.clone(), asked.clone(), work);
         match timeout_at(deadline, shared).await.map_err(|_| in_progress())? {
             Ok(Shared::Led(answer)) => answer.map(respond),
-            Ok(Shared::Followed(leader, answer)) if leader == asked => {
+            Ok(Shared::Followed(leader, answer)) if leader == *asked => {
                 metrics::counter!("oncepay_gate_closed_total", "gate" => "G2", "reason" => "shared")
                     .increment(1);
-                answer.map(|answer| respond(followed(answer)))
+                answer.map(|answer| respond(followed::<O>(answer)))
             }
-            // Another key, or another body under the same key: its own answer, now that the order's first call is done.
+            // Another key, or another body under the same key: its own answer, now that the first call is done.
             Ok(Shared::Followed(..)) => {
-                let work = self.work(request, &asked, wire);
+                let work = self.work(&asking, wire);
                 timeout_at(deadline, work).await.map_err(|_| in_progress())?.map(respond)
             }
             Err(Lost) => Err(unavailable()),
@@ -134,29 +237,26 @@ impl BeginPayment {
     /// The work of one flight; not tied to any caller.
     fn work(
         &self,
-        request: &PaymentRequest,
-        asked: &Asked,
-        wire: CreatePaymentRequest,
-    ) -> impl Future<Output = Told> + Send + use<> {
-        let (this, asked) = (self.clone(), asked.clone());
-        let key = format!("pay:lock:{}:{}:{}", request.merchant_id, request.order_no, request.attempt_no);
-        let wait = request.wait_if_in_progress;
-        let leased = !request.validate_only && self.switches.is_on(Gate::G3);
+        asking: &Asking,
+        wire: O::Wire,
+    ) -> impl Future<Output = Told<O::Answered>> + Send + use<O> {
+        let (this, asking) = (self.clone(), asking.clone());
+        let leased = !asking.validate_only && self.switches.is_on(Gate::G3);
         let work = async move {
-            let lease = leased.then_some((key.as_str(), &asked));
-            timeout(WORK_MAX, this.under_lease(lease, wait, wire))
+            let lease = leased.then_some((asking.lock.as_str(), &asking.asked));
+            timeout(WORK_MAX, this.under_lease(lease, asking.wait, wire))
                 .await
                 .unwrap_or_else(|_| Err(in_progress()))
         };
-        work.instrument(tracing::info_span!("order_api.begin_payment"))
+        work.instrument(tracing::info_span!("order_api.begin"))
     }
 
     async fn under_lease(
         &self,
         lease: Option<(&str, &Asked)>,
         wait: bool,
-        wire: CreatePaymentRequest,
-    ) -> Result<Answer, Status> {
+        wire: O::Wire,
+    ) -> Told<O::Answered> {
         let lease = match lease {
             Some((key, asked)) => self.lease(key, asked, wait).await?,
             None => None,
@@ -197,23 +297,21 @@ impl BeginPayment {
         }
     }
 
-    async fn call(&self, wire: CreatePaymentRequest) -> Result<Answer, Status> {
-        let response = self.core.clone().create_payment(Request::new(wire)).await.map_err(of_core)?;
+    async fn call(&self, wire: O::Wire) -> Told<O::Answered> {
+        let response = O::call(self.core.clone(), wire).await.map_err(of_core)?;
         let (metadata, response, _) = response.into_parts();
         Ok(Answer { response, metadata })
     }
 }
 
-/// A follower did not create: for it the payment is a repeat's.
-fn followed(mut answer: Answer) -> Answer {
-    if answer.response.disposition() == Disposition::Created {
-        answer.response.set_disposition(Disposition::Replayed);
+fn followed<O: Operation>(mut answer: Answer<O::Answered>) -> Answer<O::Answered> {
+    if O::follow(&mut answer.response) {
         answer.metadata.insert(key::REPLAYED, tonic::metadata::MetadataValue::from_static("true"));
     }
     answer
 }
 
-fn respond(answer: Answer) -> Response<CreatePaymentResponse> {
+fn respond<T>(answer: Answer<T>) -> Response<T> {
     let mut response = Response::new(answer.response);
     for name in [key::REPLAYED, key::FIRST_SEEN, key::EXPIRES_AT] {
         if let Some(value) = answer.metadata.get(name) {
@@ -240,10 +338,7 @@ fn unavailable() -> Status {
 }
 
 fn in_progress() -> Status {
-    Refusal::new(
-        Reason::InProgress,
-        "the first call for this order is still running; send the same key again",
-    )
-    .retry_after(IN_PROGRESS_RETRY)
-    .into()
+    Refusal::new(Reason::InProgress, "the first call for this is still running; send the same key again")
+        .retry_after(IN_PROGRESS_RETRY)
+        .into()
 }

@@ -14,19 +14,25 @@ use sqlx::PgConnection;
 
 use crate::Error;
 use crate::payment::judge::{ChannelResult, Fact, RefundFact};
-use crate::payment::refund::{Refund, RefundKind};
 use crate::payment::settle::{Outcome, Settled};
 use crate::payment::settle_effects::{self as effects, Effects};
 use crate::payment::{Payment, event};
+use crate::refund::{Approval, Refund, RefundKind};
 use crate::store;
 use crate::store::anomaly::NewAnomaly;
 use crate::store::refund::RefundTransition;
 
-/// A receipt whose sending back has ended.
+/// A refund that has ended, and what its end does to the sums of its payment or to its receipt.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     refund: Refund,
-    state: &'static str,
+    state: RefundState,
+}
+
+/// A refund whose money has come home.
+#[derive(Debug)]
+pub(crate) struct Returned {
+    refund: Refund,
 }
 
 /// What follows for a refund.
@@ -35,6 +41,8 @@ pub(super) struct Ended {
 pub(crate) enum Verdict {
     /// Move the refund, by compare-and-set.
     Move(RefundState),
+    /// Its money came home after it had gone back: a new fact, by compare-and-set; the state stays.
+    Return,
     /// The fact is known.
     Duplicate,
     /// Late or reordered: recorded, nothing changes.
@@ -64,11 +72,17 @@ pub(crate) fn judge(
     if other_transaction || told.amount != refund.amount || result.pay_no != refund.pay_no.as_str() {
         return Verdict::Mismatch;
     }
+    // The channel cannot know a refund that waits for a person, or was turned down: it was never sent.
+    if matches!(refund.approval, Approval::Waiting | Approval::Rejected) {
+        return Verdict::Mismatch;
+    }
     match refund.state.advance(told.word) {
         RefundAdvance::To(state) => Verdict::Move(state),
         RefundAdvance::Known => Verdict::Duplicate,
         RefundAdvance::Stay => Verdict::Ignore,
-        RefundAdvance::Returned | RefundAdvance::Contradiction => Verdict::Contradiction,
+        RefundAdvance::Returned if refund.returned_at.is_some() => Verdict::Duplicate,
+        RefundAdvance::Returned => Verdict::Return,
+        RefundAdvance::Contradiction => Verdict::Contradiction,
     }
 }
 
@@ -82,7 +96,7 @@ struct Move<'a> {
 }
 
 /// Reads, judges and moves the refunds that open words are about; gives back what was overtaken.
-pub(super) async fn round(
+pub(crate) async fn round(
     tx: &mut PgConnection,
     batch: &[&ChannelResult],
     open: &[usize],
@@ -95,7 +109,9 @@ pub(super) async fn round(
             let result = *batch.get(*place)?;
             match &result.fact {
                 Fact::Refund(told) => Some((*place, result, told)),
-                Fact::Paid { .. } | Fact::Closed | Fact::Failed | Fact::Declined => None,
+                Fact::Paid { .. } | Fact::Closed | Fact::Failed | Fact::Declined | Fact::RefundedTotal(_) => {
+                    None
+                }
             }
         })
         .collect();
@@ -108,7 +124,7 @@ pub(super) async fn round(
     let pay_nos: Vec<PayNo> = refunds.values().map(|refund| refund.pay_no.clone()).collect();
     let payments = store::payment::by_numbers_in_tx(tx, &pay_nos).await?;
     kill_point("payment_core.refund.after_result_read");
-    let mut moves = Vec::new();
+    let (mut moves, mut overtaken) = (Vec::new(), Vec::new());
     for (place, result, told) in words {
         let refund = told.refund_no.parse().ok().and_then(|number: RefundNo| refunds.get(&number));
         let Some((refund, payment)) = refund.and_then(|refund| Some((refund, payments.get(&refund.pay_no)?)))
@@ -119,6 +135,14 @@ pub(super) async fn round(
         };
         match judge(refund, payment, result, told) {
             Verdict::Move(to) => moves.push(Move { place, result, told, refund, payment, to }),
+            Verdict::Return => {
+                if !come_home(tx, effects, place, result, (refund, payment)).await? {
+                    overtaken.push(place);
+                    continue;
+                }
+                let state = Some(payment.state);
+                answers.insert(place, Settled { outcome: Outcome::Applied, state });
+            }
             other @ (Verdict::Duplicate
             | Verdict::Ignore
             | Verdict::Mismatch
@@ -129,7 +153,33 @@ pub(super) async fn round(
             }
         }
     }
-    advance(tx, &moves, effects, answers).await
+    overtaken.extend(advance(tx, &moves, effects, answers).await?);
+    Ok(overtaken)
+}
+
+/// `REFUND_RETURNED`, once. False: the refund changed since it was read.
+async fn come_home(
+    tx: &mut PgConnection,
+    effects: &mut Effects,
+    place: usize,
+    result: &ChannelResult,
+    (refund, payment): (&Refund, &Payment),
+) -> Result<bool, Error> {
+    let now = effects.now();
+    let marked =
+        store::refund::return_in_tx(tx, &refund.refund_no, refund.version, result.occurred_at, now).await?;
+    kill_point("payment_core.refund.after_return");
+    if !marked {
+        return Ok(false);
+    }
+    let cause = effects::cause(result);
+    let returned = event::refund(payment, refund, kind::REFUND_RETURNED, result.occurred_at, &cause, now)?;
+    effects.events.push(returned);
+    let action = format!("REFUND_RETURNED:{}", refund.refund_no);
+    effects.callbacks.push((place, effects::evidence(result, payment, action, Outcome::Applied)));
+    effects.refund_anomaly("REFUND_RETURNED", result, refund);
+    effects.refunds_returned.push(Returned { refund: refund.clone() });
+    Ok(true)
 }
 
 async fn advance(
@@ -177,16 +227,23 @@ impl Effects {
                 event::refund(payment, refund, kind::REFUND_SUBMITTED, result.occurred_at, &cause, now)?;
             self.events.push(left);
         }
-        let (kind, receipt_state) = match to {
-            RefundState::Success => (kind::REFUND_SUCCEEDED, "REFUNDED"),
-            RefundState::Fail => (kind::REFUND_FAILED, "OPEN"),
-            RefundState::Pending | RefundState::Submitted | RefundState::Processing => return Ok(()),
+        let kind = match to {
+            RefundState::Processing => kind::REFUND_ACCEPTED,
+            RefundState::Success => kind::REFUND_SUCCEEDED,
+            RefundState::Fail => kind::REFUND_FAILED,
+            RefundState::Pending | RefundState::Submitted => return Err(Error::Overtaken),
         };
         self.events.push(event::refund(payment, refund, kind, result.occurred_at, &cause, now)?);
-        self.callbacks
-            .push((*place, effects::evidence(result, payment, result.fact.action(), Outcome::Applied)));
-        if refund.kind == RefundKind::Receipt {
-            self.refunds_ended.push(Ended { refund: (*refund).clone(), state: receipt_state });
+        if step.told.word == RefundWord::Abnormal {
+            self.refund_anomaly("REFUND_ABNORMAL", result, refund);
+        }
+        // That a refund was taken is an answer to our own call, and no fact that a notice could repeat.
+        if step.told.word != RefundWord::Taken {
+            self.callbacks
+                .push((*place, effects::evidence(result, payment, result.fact.action(), Outcome::Applied)));
+        }
+        if to.is_terminal() {
+            self.refunds_ended.push(Ended { refund: (*refund).clone(), state: *to });
         }
         if *to == RefundState::Fail {
             self.refund_anomaly("REFUND_FAILED", result, refund);
@@ -218,11 +275,15 @@ impl Effects {
                 (Outcome::AmountMismatch, result.fact.action())
             }
             Verdict::Duplicate => {
+                if matches!(&result.fact, Fact::Refund(told) if told.word == RefundWord::Abnormal) {
+                    // Taken before, and stuck now.
+                    self.refund_anomaly("REFUND_ABNORMAL", result, refund);
+                }
                 metrics::counter!("oncepay_gate_closed_total", "gate" => "G10", "reason" => "known")
                     .increment(1);
                 (Outcome::Duplicate, result.fact.action())
             }
-            Verdict::Ignore | Verdict::Move(_) => (Outcome::Ignored, result.fact.action()),
+            Verdict::Ignore | Verdict::Move(_) | Verdict::Return => (Outcome::Ignored, result.fact.action()),
         };
         // That a refund was taken is an answer to our own call, and no fact that a notice could repeat.
         if !matches!(&result.fact, Fact::Refund(told) if told.word == RefundWord::Taken) {
@@ -231,7 +292,7 @@ impl Effects {
         outcome
     }
 
-    fn refund_anomaly(&mut self, kind: &'static str, result: &ChannelResult, refund: &Refund) {
+    pub(crate) fn refund_anomaly(&mut self, kind: &'static str, result: &ChannelResult, refund: &Refund) {
         let (amount, currency) = effects::money_of(result);
         self.anomalies.push(NewAnomaly {
             kind,
@@ -253,14 +314,46 @@ impl Effects {
         });
     }
 
-    /// The receipts of refunds that have ended get their state.
-    pub(super) async fn write_refunds(&self, tx: &mut PgConnection) -> Result<(), Error> {
+    /// What refunds that have ended, or came home, do to the sums of their payments and to their receipts.
+    pub(crate) async fn write_refunds(&self, tx: &mut PgConnection) -> Result<(), Error> {
+        let mut sums: Vec<(PayNo, i64, i64)> = Vec::new();
         for Ended { refund, state } in &self.refunds_ended {
-            let bucket = refund.refund_no.bucket().as_i16();
-            let place = (bucket, refund.channel.as_str(), refund.channel_txn_id.as_str());
-            store::receipt::end_refund_in_tx(tx, place, refund.refund_no.as_str(), state).await?;
-            kill_point("payment_core.refund.after_result_receipt");
+            let amount = refund.amount.minor();
+            match (refund.kind, state) {
+                (RefundKind::Payment, RefundState::Success) => sums.push((refund.pay_no.clone(), 0, amount)),
+                // Its part may be refunded anew.
+                (RefundKind::Payment, _) => sums.push((refund.pay_no.clone(), amount.saturating_neg(), 0)),
+                (RefundKind::Receipt, _) => {
+                    let receipt = if *state == RefundState::Success { "REFUNDED" } else { "OPEN" };
+                    store::receipt::end_refund_in_tx(
+                        tx,
+                        place_of(refund),
+                        refund.refund_no.as_str(),
+                        receipt,
+                    )
+                    .await?;
+                    kill_point("payment_core.refund.after_result_receipt");
+                }
+            }
+        }
+        for Returned { refund } in &self.refunds_returned {
+            let back = refund.amount.minor().saturating_neg();
+            match refund.kind {
+                RefundKind::Payment => sums.push((refund.pay_no.clone(), back, back)),
+                RefundKind::Receipt => {
+                    store::receipt::reopen_in_tx(tx, place_of(refund), refund.refund_no.as_str()).await?;
+                }
+            }
+        }
+        if !sums.is_empty() {
+            store::payment::move_refunds_in_tx(tx, &sums, self.now()).await?;
+            kill_point("payment_core.refund.after_result_sums");
         }
         Ok(())
     }
+}
+
+/// Key of a refund's receipt.
+fn place_of(refund: &Refund) -> (i16, &str, &str) {
+    (refund.refund_no.bucket().as_i16(), refund.channel.as_str(), refund.channel_txn_id.as_str())
 }
