@@ -13,6 +13,6 @@ mod stack;
 mod wait;
 pub mod workload;
 
-pub use caller::{Caller, request};
+pub use caller::{Caller, refund_request, request};
 pub use simulator::Simulator;
 pub use stack::{Stack, Wish, count};

@@ -207,8 +207,13 @@ impl Stack {
 
     /// Starts the core's process anew on the same address, without the variables of its first life.
     pub async fn restart_core_process(&mut self) {
+        self.restart_core_process_with(Vec::new()).await;
+    }
+
+    /// The same, with variables of its own.
+    pub async fn restart_core_process_with(&mut self, variables: Vec<(String, String)>) {
         self.core = None;
-        self.core_variables.clear();
+        self.core_variables = variables;
         self.start_core_process().await;
     }
 
@@ -280,7 +285,8 @@ impl Stack {
             let waiting = count(self.payments(), "SELECT COUNT(*) FROM outbox").await;
             let facts = "SELECT COUNT(*) FROM payment_event
                          WHERE type IN ('PAY_SUCCEEDED', 'RECEIPT_UNEXPECTED', 'RECEIPT_WITHDRAWN',
-                                        'REFUND_SUBMITTED', 'REFUND_SUCCEEDED', 'REFUND_FAILED')";
+                                        'REFUND_SUBMITTED', 'REFUND_SUCCEEDED', 'REFUND_FAILED',
+                                        'REFUND_RETURNED')";
             let entries = count(self.books(), "SELECT COUNT(*) FROM entry").await;
             live == 0 && waiting == 0 && entries >= count(self.payments(), facts).await
         })

@@ -1,5 +1,6 @@
 //! Wiring: the one place that builds the parts.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,11 @@ fn creating(
     })
 }
 
+/// Variables come in lower case, currencies do not.
+fn by_currency(limits: BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+    limits.into_iter().map(|(currency, limit)| (currency.to_uppercase(), limit)).collect()
+}
+
 fn refunding(
     pool: &PgPool,
     workers: usize,
@@ -115,7 +121,7 @@ impl App {
             dispatch_wait_max: Duration::from_millis(settings.dispatch_wait_ms_max),
             creating,
             refunding,
-            approval_above: Arc::new(settings.refund_approval_above),
+            approval_above: Arc::new(by_currency(settings.refund_approval_above)),
             command_wait_max: Duration::from_millis(settings.command_wait_ms_max),
             first_look: time::Duration::seconds(settings.first_look_s.into()),
             keys_kept: time::Duration::days(settings.keys_kept_days.into()),

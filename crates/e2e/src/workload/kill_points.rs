@@ -4,19 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use channel_simulator::PayOptions;
-use contract::order::CreatePaymentRequest;
+use channel_simulator::{DirectNotice, PayOptions};
+use contract::order::{CreatePaymentRequest, PaymentState};
 use futures::future::join_all;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep};
 
-use super::ops::send;
+use super::ops::{self, send};
 use super::shadow::Shadow;
 use super::world::{Service, World};
 use super::{auditor, oracle, report, words};
-use crate::{count, request};
+use crate::wait::holds_within;
+use crate::{count, refund_request, request};
 
 /// Every named point, by the service that passes it. A test compares this table with the sources.
 pub const POINTS: &[(Service, &[&str])] = &[
@@ -51,7 +52,20 @@ pub const POINTS: &[(Service, &[&str])] = &[
             "payment_core.refund.after_result_read",
             "payment_core.refund.after_result_cas",
             "payment_core.refund.after_result_receipt",
+            "payment_core.refund.after_result_sums",
+            "payment_core.refund.after_return",
             "payment_core.refund.after_result",
+            "payment_core.refund_create.after_claim",
+            "payment_core.refund_create.after_lock",
+            "payment_core.refund_create.after_insert",
+            "payment_core.refund_create.after_reserve",
+            "payment_core.refund_create.after_event",
+            "payment_core.refund_create.before_commit",
+            "payment_core.refund_create.after_commit",
+            "payment_core.refund_decide.after_decision",
+            "payment_core.refund_decide.after_release",
+            "payment_core.refund_decide.before_commit",
+            "payment_core.refund_decide.after_commit",
         ],
     ),
     (
@@ -84,6 +98,8 @@ pub const POINTS: &[(Service, &[&str])] = &[
 
 /// Longest wait for the service to come by its point.
 const DEATH_MAX: Duration = Duration::from_secs(20);
+/// Longest wait for a purchase to be paid before its shop gives it back; a core that died meanwhile is met elsewhere.
+const PAID_MAX: Duration = Duration::from_secs(3);
 /// Purchases of a round at most; each gives the service another pass.
 const PURCHASES_MAX: usize = 8;
 
@@ -198,10 +214,17 @@ async fn play(world: &World, service: Service, point: &str, seed: u64) -> Round 
     let started = Instant::now();
     while !world.has_ended(service).await && started.elapsed() < DEATH_MAX {
         if requests.len() < PURCHASES_MAX {
-            let request =
+            let mut request =
                 request(&merchant, &format!("O{}", requests.len()), &format!("K{}", requests.len()));
+            if let (true, Some(money)) = (point.contains(".refund_decide."), &mut request.amount) {
+                // Above the limit: a second person must agree to its refund.
+                money.amount = 5_000_000;
+            }
             requests.push(request.clone());
             let paid = purchase(world, &shadow, &request, &mut rng).await;
+            if let Some(pay_no) = paid.clone().filter(|_| point.contains("refund")) {
+                give_back(world, &shadow, &request, &pay_no, point, &mut rng).await;
+            }
             if let Some(pay_no) = paid.filter(|_| point.contains(".refund.")) {
                 seconds = seconds.saturating_add(second_transaction(world, &pay_no).await);
             }
@@ -212,6 +235,12 @@ async fn play(world: &World, service: Service, point: &str, seed: u64) -> Round 
     auditor::tend(world, &shadow).await;
     // The clients come back with their stored keys, and the buyers pay what is still open.
     join_all(requests.iter().map(|request| until_answered(world, &shadow, request))).await;
+    holds_within(DEATH_MAX, async || {
+        world.decide_refunds(&mut rng).await;
+        let waiting = "SELECT COUNT(*) FROM refund WHERE approval = 'WAITING'";
+        count(world.payments(), waiting).await == 0
+    })
+    .await;
     auditor::rest(world, &shadow, &mut rng, 100).await;
     oracle::look(world, &shadow).await;
     let sums = Sums::of(world, &merchant).await.without(seconds);
@@ -240,6 +269,55 @@ async fn purchase(
     let options = PayOptions { repeats: Some(rng.random_range(1..=3)), ..PayOptions::default() };
     let paid = world.control(&format!("orders/{}/pay", payment.pay_no), &options).await;
     paid.then_some(payment.pay_no)
+}
+
+/// The shop gives a part of the purchase back, as soon as it is paid; a second person decides; at the point for it the money
+/// bounces.
+async fn give_back(
+    world: &World,
+    shadow: &Shadow,
+    request: &CreatePaymentRequest,
+    pay_no: &str,
+    point: &str,
+    rng: &mut StdRng,
+) {
+    let read = async || world.callers.first()?.try_get(&request.merchant_id, pay_no).await;
+    let mut payment = None;
+    holds_within(PAID_MAX, async || {
+        payment = read().await;
+        payment.as_ref().is_some_and(|payment| payment.state() == PaymentState::Success)
+    })
+    .await;
+    let Some(payment) = payment.filter(|payment| payment.state() == PaymentState::Success) else { return };
+    let amount = payment.amount.as_ref().map_or(2, |money| money.amount);
+    let ask = refund_request(&payment, amount.checked_div(2).unwrap_or(1), &format!("Q{}", request.order_no));
+    let calls = [0, 1, 0].map(|copy| ops::refund::give_back(world, shadow, &ask, copy));
+    join_all(calls).await;
+    world.decide_refunds(rng).await;
+    if point == "payment_core.refund.after_return" {
+        bounce(world, pay_no).await;
+    }
+}
+
+/// The money of a purchase's refund comes home, once it had gone back.
+async fn bounce(world: &World, pay_no: &str) {
+    let find =
+        "SELECT refund_no, amount FROM refund WHERE pay_no = $1 AND kind = 'PAYMENT' AND state = 'SUCCESS'";
+    let mut refund: Option<(String, i64)> = None;
+    holds_within(PAID_MAX, async || {
+        refund = sqlx::query_as(find).bind(pay_no).fetch_optional(world.payments()).await.unwrap();
+        refund.is_some()
+    })
+    .await;
+    let Some((refund_no, amount)) = refund else { return };
+    let notice = DirectNotice {
+        event: Some("refund.failed".to_owned()),
+        pay_no: Some(pay_no.to_owned()),
+        refund_no: Some(refund_no),
+        amount: Some(amount),
+        ..DirectNotice::default()
+    };
+    world.control("notices", &notice).await;
 }
 
 /// Money that nobody wanted, to be given back: how often it was taken.
@@ -275,7 +353,7 @@ impl Sums {
         let charges = charges.fold(0_u64, |sum, order| sum.saturating_add(order.charges));
         let payments = "SELECT COUNT(*) FROM payment WHERE merchant_id = $1";
         let paid = "SELECT COUNT(*) FROM payment WHERE merchant_id = $1 AND state = 'SUCCESS'";
-        let entries = "SELECT COUNT(*) FROM entry WHERE merchant_id = $1";
+        let entries = "SELECT COUNT(*) FROM entry WHERE merchant_id = $1 AND kind = 'PAY_SUCCEEDED'";
         let off = "SELECT COUNT(*) FROM (SELECT 1 FROM posting GROUP BY currency
                                          HAVING SUM(CASE side WHEN 'D' THEN amount ELSE -amount END) <> 0) AS off";
         Self {
@@ -289,11 +367,7 @@ impl Sums {
 
     /// Without what second transactions brought: a charge each, and its receipt, its refund on the way and its end.
     fn without(self, seconds: i64) -> Self {
-        Self {
-            charges: self.charges.saturating_sub(seconds),
-            entries: self.entries.saturating_sub(seconds.saturating_mul(3)),
-            ..self
-        }
+        Self { charges: self.charges.saturating_sub(seconds), ..self }
     }
 
     fn judge(&self, purchases: i64, findings: Vec<String>) -> Round {

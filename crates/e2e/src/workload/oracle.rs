@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use channel_simulator::BookView;
+use channel_simulator::{BookView, RefundStatus};
 use futures::{StreamExt as _, stream};
 
 use super::ops::send;
@@ -23,6 +23,14 @@ struct Row {
     amount: i64,
     channel_account: String,
     channel_txn_id: Option<String>,
+}
+
+#[derive(Debug, sqlx::FromRow)]
+struct Refund {
+    refund_no: String,
+    kind: String,
+    amount: i64,
+    state: String,
 }
 
 #[derive(Debug, sqlx::FromRow)]
@@ -49,7 +57,11 @@ pub(super) async fn look(world: &World, shadow: &Shadow) {
             .unwrap();
     orders_agree(&book, &rows, shadow);
     charges_agree(&book, &rows, &receipts, shadow);
-    refunds_agree(&book, &receipts, shadow);
+    let refunds: Vec<Refund> = sqlx::query_as("SELECT refund_no, kind, amount, state FROM refund")
+        .fetch_all(world.payments())
+        .await
+        .unwrap();
+    refunds_agree(&book, &receipts, &refunds, shadow);
     books_agree(world, &book, &receipts, shadow).await;
     replays_agree(world, shadow).await;
 }
@@ -106,10 +118,27 @@ fn charges_agree(book: &BookView, rows: &[Row], receipts: &[Receipt], shadow: &S
     }
 }
 
-/// No transaction's money goes back twice, and only what a receipt says.
-fn refunds_agree(book: &BookView, receipts: &[Receipt], shadow: &Shadow) {
+/// Every refund at the channel is one of ours, of the same amount; a receipt goes back whole, and once.
+fn refunds_agree(book: &BookView, receipts: &[Receipt], ours: &[Refund], shadow: &Shadow) {
     let mut seen = BTreeSet::new();
+    let known: BTreeMap<&str, &Refund> =
+        ours.iter().map(|refund| (refund.refund_no.as_str(), refund)).collect();
     for refund in &book.refunds {
+        let Some(row) = known.get(refund.refund_no.as_str()).filter(|row| row.amount == refund.amount) else {
+            shadow
+                .found(format!("the channel has the refund {}, and we have none like it", refund.refund_no));
+            continue;
+        };
+        let succeeded = refund.status == RefundStatus::Succeeded;
+        if succeeded != (row.state == "SUCCESS") {
+            shadow.found(format!(
+                "the refund {} is {} here and {:?} there",
+                refund.refund_no, row.state, refund.status
+            ));
+        }
+        if row.kind == "PAYMENT" {
+            continue;
+        }
         if !seen.insert(refund.channel_txn_id.as_str()) {
             shadow.found(format!("the channel was asked twice to give {} back", refund.channel_txn_id));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use contract::order::{CreatePaymentRequest, Payment, PaymentState};
+use contract::order::{CreatePaymentRequest, CreateRefundRequest, Payment, PaymentState, Refund};
 use contract::reason::Reason;
 
 /// Merchant and key.
@@ -23,6 +23,8 @@ pub(super) struct Asked {
 struct Inner {
     keys: BTreeMap<Key, Asked>,
     attempts: BTreeMap<Attempt, String>,
+    /// Refunds by payment and the shop's number.
+    refunds: BTreeMap<(String, String), String>,
     ended: BTreeMap<String, PaymentState>,
     findings: Vec<String>,
     operations: BTreeMap<&'static str, u64>,
@@ -96,6 +98,19 @@ impl Shadow {
         inner.findings.extend(wrong);
         drop(inner);
         self.seen(payment);
+    }
+
+    /// An answer: one request to refund, one refund, on the terms that were asked.
+    pub(super) fn given_back(&self, request: &CreateRefundRequest, refund: &Refund) {
+        let told = refund.refund_no.clone();
+        if refund.amount != request.amount || refund.pay_no != request.pay_no {
+            self.found(format!("refund {told} was made on other terms"));
+        }
+        let key = (request.pay_no.clone(), request.refund_request_no.clone());
+        let first = self.lock().refunds.entry(key).or_insert_with(|| told.clone()).clone();
+        if first != told {
+            self.found(format!("request {} led to {first} and to {told}", request.refund_request_no));
+        }
     }
 
     /// A final refusal of a request that is good in itself. Only another attempt of the order may stand in its way.

@@ -4,6 +4,10 @@
 use std::time::Duration;
 
 use channel_simulator::{AutoPay, BookView, CreateFaults, Lies, Plan, RefundFaults};
+use contract::core::DecideRefundRequest;
+use contract::core::payment_core_client::PaymentCoreClient;
+use rand::Rng as _;
+use rand::rngs::StdRng;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -127,6 +131,7 @@ pub(super) struct World {
     pub(super) callers: Vec<Caller>,
     pub(super) lines: Option<Lines>,
     pub(super) running: Mutex<Vec<Running>>,
+    core_url: String,
     base: String,
     http: reqwest::Client,
     _channels: ChannelsFile,
@@ -205,6 +210,8 @@ impl World {
                 settings.push(variable(service, "CHANNELS_FILE", &file));
             }
             if service == Service::PaymentCore {
+                // Above every purchase of the shoppers; only a kill-point run has a larger one.
+                settings.push(variable(service, "REFUND_APPROVAL_ABOVE__CNY", "1000000"));
                 settings.push(variable(service, "LISTEN", &local(core)));
             }
             if service == Service::CallbackReceiver {
@@ -222,6 +229,7 @@ impl World {
             callers,
             lines,
             running: Mutex::new(running.into()),
+            core_url,
             base,
             http: reqwest::Client::new(),
             _channels: channels,
@@ -237,6 +245,26 @@ impl World {
 
     pub(super) fn books(&self) -> &PgPool {
         self.ledger.pool()
+    }
+
+    /// Decides every refund that waits for a second person: most are agreed to.
+    pub(super) async fn decide_refunds(&self, rng: &mut StdRng) {
+        let waiting: Vec<String> =
+            sqlx::query_scalar("SELECT refund_no FROM refund WHERE approval = 'WAITING'")
+                .fetch_all(self.payments())
+                .await
+                .unwrap();
+        for refund_no in waiting {
+            let Ok(mut core) = PaymentCoreClient::connect(self.core_url.clone()).await else { return };
+            let decision = DecideRefundRequest {
+                refund_no,
+                decided_by: "bert".to_owned(),
+                note: "looked at".to_owned(),
+                approve: rng.random_range(0..3) > 0,
+            };
+            // An answer that is lost is asked for again by the next look.
+            drop(core.decide_refund(decision).await);
+        }
     }
 
     /// Everything that the channel knows.

@@ -17,5 +17,6 @@ mod explore;
 mod jobs;
 mod notice;
 mod operate;
-mod refund;
+mod refund_payment;
+mod refund_receipt;
 mod refuse;

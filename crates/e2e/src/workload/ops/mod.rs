@@ -6,6 +6,7 @@ mod new_attempt;
 mod other_key;
 mod pay;
 mod read;
+pub(super) mod refund;
 mod repeat;
 mod reuse_key;
 mod second_transaction;
@@ -42,12 +43,13 @@ enum Op {
     Read,
     Pay,
     SecondTransaction,
+    Refund,
     Close,
     Wait,
 }
 
 /// Each with its share.
-const SHARES: [(Op, u32); 10] = [
+const SHARES: [(Op, u32); 11] = [
     (Op::Create, 22),
     (Op::Repeat, 18),
     (Op::OtherKey, 12),
@@ -56,6 +58,7 @@ const SHARES: [(Op, u32); 10] = [
     (Op::Read, 12),
     (Op::Pay, 20),
     (Op::SecondTransaction, 4),
+    (Op::Refund, 8),
     (Op::Close, 4),
     (Op::Wait, 8),
 ];
@@ -83,6 +86,7 @@ impl Op {
             Self::Read => "read",
             Self::Pay => "pay at the channel",
             Self::SecondTransaction => "second transaction",
+            Self::Refund => "refund",
             Self::Close => "close at the channel",
             Self::Wait => "wait",
         }
@@ -132,6 +136,7 @@ impl Shopper {
                 Op::ReuseKey => reuse_key::run(&mut self).await,
                 Op::Read => read::run(&mut self).await,
                 Op::Pay => pay::run(&mut self).await,
+                Op::Refund => refund::run(&mut self).await,
                 Op::SecondTransaction => second_transaction::run(&mut self).await,
                 Op::Close => close::run(&mut self).await,
                 Op::Wait => wait::run(&mut self).await,
