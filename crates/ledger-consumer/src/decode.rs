@@ -3,16 +3,13 @@
 use broker::Message;
 use contract::event::{PaymentEvent, VALUE_BYTES_MAX, header};
 use ledger::MsgKey;
-use pay_types::{AttemptNo, ChannelTxnId, Currency, Invalid, Money, RefundNo};
+use pay_types::{AttemptNo, ChannelTxnId, Currency, Invalid, Money};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::fact::{Fact, Kind};
+use crate::fact::{Fact, Kind, Refund, RefundKind};
 use crate::park::Cause;
 
-/// What a refund gives back: the only kind whose postings this version knows. Another one is parked, since its money
-/// belongs to another account.
-const REFUND_OF_RECEIPT: &str = "RECEIPT";
 /// The only version of CloudEvents that is spoken.
 const SPEC_VERSION: &str = "1.0";
 
@@ -81,19 +78,21 @@ fn fact(event: &PaymentEvent, kind: Kind) -> Result<Fact, Cause> {
         channel: event.channel.parse()?,
         channel_account: event.channel_account.parse()?,
         channel_txn_id,
-        refund_no: refund_no(event, kind)?,
+        refund: refund(event, kind)?,
         occurred_at: time("occurred_at", &event.occurred_at)?,
     })
 }
 
-fn refund_no(event: &PaymentEvent, kind: Kind) -> Result<Option<RefundNo>, Invalid> {
+/// An unknown `refund_kind` is a fault: the refund's money is taken from an account that this version does not know.
+fn refund(event: &PaymentEvent, kind: Kind) -> Result<Option<Refund>, Invalid> {
     match (kind.is_refund(), event.refund_no.as_str()) {
         (false, "") => Ok(None),
         (false, _) => Err(Invalid::new("refund_no", "must be empty where no refund is told of")),
-        (true, _) if event.refund_kind != REFUND_OF_RECEIPT => {
-            Err(Invalid::new("refund_kind", "must be RECEIPT"))
+        (true, text) => {
+            let given_back = RefundKind::ALL.into_iter().find(|kind| kind.as_str() == event.refund_kind);
+            let kind = given_back.ok_or(Invalid::new("refund_kind", "must be PAYMENT or RECEIPT"))?;
+            Ok(Some(Refund { refund_no: text.parse()?, kind }))
         }
-        (true, text) => text.parse().map(Some),
     }
 }
 
@@ -229,11 +228,22 @@ mod tests {
             refund_kind: "RECEIPT".into(),
             ..event()
         };
-        let fact = decode(&record(&event)).unwrap();
-        assert_eq!((fact.kind, fact.refund_no.unwrap().as_str()), (Kind::RefundSubmitted, refund_no));
-        let spoilt: [Spoil; 4] = [
+        for kind in RefundKind::ALL {
+            let event = PaymentEvent { refund_kind: kind.as_str().into(), ..event.clone() };
+            let fact = decode(&record(&event)).unwrap();
+            assert_eq!(fact.kind, Kind::RefundSubmitted);
+            assert_eq!(fact.refund, Some(Refund { refund_no: refund_no.parse().unwrap(), kind }));
+        }
+        let spoilt: [Spoil; 6] = [
             ("msg_key", |e| e.msg_key = format!("REFUND_SUBMITTED:{}", e.pay_no)),
-            ("refund_kind", |e| e.refund_kind = "PAYMENT".into()),
+            ("refund_kind", |e| e.refund_kind = String::new()),
+            ("refund_kind", |e| e.refund_kind = "COUPON".into()),
+            // Also where no money moves: its later facts could not be booked.
+            ("refund_kind", |e| {
+                e.r#type = "REFUND_ACCEPTED".into();
+                e.msg_key = format!("REFUND_ACCEPTED:{}", e.refund_no);
+                e.refund_kind = "receipt".into();
+            }),
             ("refund_no", |e| {
                 e.refund_no = "R1".into();
                 e.msg_key = "REFUND_SUBMITTED:R1".into();

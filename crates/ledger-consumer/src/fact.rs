@@ -18,10 +18,14 @@ pub enum Kind {
     RefundSubmitted,
     RefundSucceeded,
     RefundFailed,
+    RefundCreated,
+    RefundAccepted,
+    RefundRejected,
+    RefundReturned,
 }
 
 impl Kind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::PayCreated,
         Self::PaySucceeded,
         Self::PayFailed,
@@ -31,6 +35,10 @@ impl Kind {
         Self::RefundSubmitted,
         Self::RefundSucceeded,
         Self::RefundFailed,
+        Self::RefundCreated,
+        Self::RefundAccepted,
+        Self::RefundRejected,
+        Self::RefundReturned,
     ];
 
     /// As the event's type tells it.
@@ -47,14 +55,24 @@ impl Kind {
             Self::RefundSubmitted => kind::REFUND_SUBMITTED,
             Self::RefundSucceeded => kind::REFUND_SUCCEEDED,
             Self::RefundFailed => kind::REFUND_FAILED,
+            Self::RefundCreated => kind::REFUND_CREATED,
+            Self::RefundAccepted => kind::REFUND_ACCEPTED,
+            Self::RefundRejected => kind::REFUND_REJECTED,
+            Self::RefundReturned => kind::REFUND_RETURNED,
         }
     }
 
-    /// Whether it is about a refund, so that it must have the refund's number.
+    /// Whether it is about a refund, so that it must have the refund's number and kind.
     #[must_use]
     pub fn is_refund(self) -> bool {
         match self {
-            Self::RefundSubmitted | Self::RefundSucceeded | Self::RefundFailed => true,
+            Self::RefundSubmitted
+            | Self::RefundSucceeded
+            | Self::RefundFailed
+            | Self::RefundCreated
+            | Self::RefundAccepted
+            | Self::RefundRejected
+            | Self::RefundReturned => true,
             Self::PayCreated
             | Self::PaySucceeded
             | Self::PayFailed
@@ -73,10 +91,45 @@ impl Kind {
             | Self::ReceiptWithdrawn
             | Self::RefundSubmitted
             | Self::RefundSucceeded
-            | Self::RefundFailed => true,
-            Self::PayCreated | Self::PayFailed | Self::PayClosed => false,
+            | Self::RefundFailed
+            | Self::RefundReturned => true,
+            Self::PayCreated
+            | Self::PayFailed
+            | Self::PayClosed
+            | Self::RefundCreated
+            | Self::RefundAccepted
+            | Self::RefundRejected => false,
         }
     }
+}
+
+/// What a refund gives back, and so whose account it is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefundKind {
+    /// A payment's own money.
+    Payment,
+    /// Money that no payment wanted.
+    Receipt,
+}
+
+impl RefundKind {
+    pub const ALL: [Self; 2] = [Self::Payment, Self::Receipt];
+
+    /// As the event's `refund_kind` tells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Payment => "PAYMENT",
+            Self::Receipt => "RECEIPT",
+        }
+    }
+}
+
+/// The refund that a fact is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refund {
+    pub refund_no: RefundNo,
+    pub kind: RefundKind,
 }
 
 /// The fact.
@@ -93,7 +146,7 @@ pub struct Fact {
     pub channel_account: ChannelAccount,
     /// There whenever money moved.
     pub channel_txn_id: Option<ChannelTxnId>,
-    /// There whenever the fact is about a refund, and only then. Refunds give back receipts that no payment wanted.
-    pub refund_no: Option<RefundNo>,
+    /// There whenever the fact is about a refund, and only then.
+    pub refund: Option<Refund>,
     pub occurred_at: OffsetDateTime,
 }

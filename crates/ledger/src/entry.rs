@@ -79,6 +79,8 @@ pub enum EntryKind {
     RefundSucceeded,
     /// The channel will not give the money back.
     RefundFailed,
+    /// The money of a refund that had succeeded came home.
+    RefundReturned,
 }
 
 impl EntryKind {
@@ -92,6 +94,7 @@ impl EntryKind {
             Self::RefundSubmitted => "REFUND_SUBMITTED",
             Self::RefundSucceeded => "REFUND_SUCCEEDED",
             Self::RefundFailed => "REFUND_FAILED",
+            Self::RefundReturned => "REFUND_RETURNED",
         }
     }
 }

@@ -1,17 +1,18 @@
-//! An unwanted receipt is being sent back: it is no more in suspense, and not yet out of the channel.
+//! Money is being sent back: the merchant is owed it no more, or it is no more in suspense; and it is not yet out of the
+//! channel.
 
 use ledger::{Account, BalancedEntry};
 
 use crate::fact::Fact;
+use crate::rules::source;
 
-/// Debit suspense, credit refunds in transit.
+/// Debit merchant payable, or suspense for a receipt that no payment wanted; credit refunds in transit.
 ///
 /// # Panics
-/// Never: both accounts are in the amount's currency.
+/// Never for a fact about a refund: both accounts are in the amount's currency.
 #[must_use]
 pub fn entry(fact: &Fact) -> BalancedEntry {
-    let currency = fact.amount.currency();
-    let debit = Account::suspense(fact.channel, &fact.channel_account, currency);
-    let credit = Account::transit(fact.channel, &fact.channel_account, currency);
+    let debit = source(fact);
+    let credit = Account::transit(fact.channel, &fact.channel_account, fact.amount.currency());
     BalancedEntry::transfer(debit, credit, fact.amount).expect("both accounts are in the amount's currency")
 }

@@ -46,6 +46,19 @@ fn fact(kind: &str, merchant: &str, number: u32, amount: i64) -> PaymentEvent {
     PaymentEvent { msg_key: format!("{kind}:{}", event.pay_no), r#type: kind.into(), ..event }
 }
 
+/// A step of a refund of such a payment, or of a receipt under its number.
+fn refund(step: &str, kind: &str, merchant: &str, number: u32, amount: i64) -> PaymentEvent {
+    let event = fact(step, merchant, number, amount);
+    let refund_no = event.pay_no.replacen('P', "R", 1);
+    PaymentEvent {
+        msg_key: format!("{step}:{refund_no}"),
+        refund_no,
+        refund_kind: kind.into(),
+        channel_txn_id: format!("T-{merchant}-{number}"),
+        ..event
+    }
+}
+
 fn pay_no(merchant: &str, number: u32) -> PayNo {
     let merchant_id: MerchantId = merchant.parse().unwrap();
     let order_no: OrderNo = format!("O{number}").parse().unwrap();

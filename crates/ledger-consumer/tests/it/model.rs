@@ -8,10 +8,21 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use test_kit::Db;
 
-use crate::{Books, applier, apply, books, fact, message, paid};
+use crate::{Books, applier, apply, books, fact, message, paid, refund};
 
 /// Cases: each makes two databases, about a tenth of a second.
 const CASES: u32 = 24;
+
+/// Steps of a refund, with money and without.
+const STEPS: [&str; 7] = [
+    "REFUND_CREATED",
+    "REFUND_SUBMITTED",
+    "REFUND_ACCEPTED",
+    "REFUND_SUCCEEDED",
+    "REFUND_FAILED",
+    "REFUND_REJECTED",
+    "REFUND_RETURNED",
+];
 
 /// What may lie in the topic.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +30,10 @@ enum Record {
     /// A fact of money: number, and whether it is told with its other amount.
     Paid(u32, bool),
     Receipt(u32),
+    /// A step of a refund: which, and whether it gives back a payment's money.
+    Refund(u32, &'static str, bool),
+    /// A refund of a kind that no rule knows.
+    Oddity,
     /// No money.
     Closed(u32),
     /// Money through an account whose total is full: the database refuses it.
@@ -31,6 +46,8 @@ fn record() -> impl Strategy<Value = Record> {
     prop_oneof![
         6 => (0_u32..6, prop::bool::weighted(0.2)).prop_map(|(n, other)| Record::Paid(n, other)),
         2 => (0_u32..4).prop_map(Record::Receipt),
+        4 => (0_u32..3, prop::sample::select(&STEPS[..]), any::<bool>()).prop_map(|(n, step, of)| Record::Refund(n, step, of)),
+        1 => Just(Record::Oddity),
         1 => (0_u32..4).prop_map(Record::Closed),
         1 => (10_u32..13).prop_map(Record::Full),
         1 => Just(Record::Garbage),
@@ -43,12 +60,19 @@ impl Record {
         match self {
             Self::Paid(n, other) => message(offset, &paid("M1", n, if other { 999 } else { 10 })),
             Self::Receipt(n) => message(offset, &fact("RECEIPT_UNEXPECTED", "M1", n, 3)),
+            Self::Refund(n, step, of_payment) => message(offset, &step_of(n, step, of_payment)),
+            Self::Oddity => message(offset, &refund("REFUND_SUBMITTED", "COUPON", "M1", 9, 3)),
             Self::Closed(n) => message(offset, &fact("PAY_CLOSED", "M1", n, 10)),
             Self::Full(n) => message(offset, &full(n)),
             Self::Garbage => Message { value: Some(b"{".to_vec()), ..message(offset, &paid("M1", 0, 1)) },
             Self::Unknown => message(offset, &fact("COUPON_GIVEN", "M1", 0, 1)),
         }
     }
+}
+
+/// The two kinds of a refund are two refunds.
+fn step_of(n: u32, step: &str, of_payment: bool) -> PaymentEvent {
+    if of_payment { refund(step, "PAYMENT", "M1", n, 3) } else { refund(step, "RECEIPT", "M1", n + 10, 3) }
 }
 
 fn full(n: u32) -> PaymentEvent {
@@ -75,6 +99,19 @@ impl Model {
                 let event = fact("RECEIPT_UNEXPECTED", "M1", n, 3);
                 (event, "clearing:generic:main:CNY", "suspense:generic:main:CNY")
             }
+            Record::Refund(n, step, of_payment) => {
+                let source = if of_payment { "payable:M1:CNY" } else { "suspense:generic:main:CNY" };
+                let (transit, clearing) = ("transit:generic:main:CNY", "clearing:generic:main:CNY");
+                let (debit, credit) = match step {
+                    "REFUND_SUBMITTED" => (source, transit),
+                    "REFUND_SUCCEEDED" => (transit, clearing),
+                    "REFUND_FAILED" => (transit, source),
+                    "REFUND_RETURNED" => (clearing, source),
+                    _ => return,
+                };
+                (step_of(n, step, of_payment), debit, credit)
+            }
+            Record::Oddity => return self.park(offset, "FIELD_INVALID"),
             Record::Closed(_) => return,
             Record::Full(_) => return self.park(offset, "REFUSED"),
             Record::Garbage => return self.park(offset, "UNDECODABLE"),

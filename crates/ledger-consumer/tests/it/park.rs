@@ -22,7 +22,7 @@ async fn poison_among_good_ones_parks_only_itself() {
         broken(2, None),
         message(3, &PaymentEvent { currency: "ABC".into(), ..paid("M1", 3, 5) }),
         message(4, &paid("M1", 4, 0)),
-        message(5, &fact("REFUND_RETURNED", "M1", 5, 5)),
+        message(5, &fact("COUPON_GIVEN", "M1", 5, 5)),
         other_header,
         message(7, &paid("M1", 7, 5)),
     ];
