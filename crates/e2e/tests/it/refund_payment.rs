@@ -425,26 +425,23 @@ const POINTS: [&str; 19] = [
 /// right. Fails when reservation, refund and event part, or when the channel is called before the commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_core_that_dies_anywhere_refunds_once() {
-    for point in POINTS {
-        let mut stack = Stack::start(Wish {
-            books: true,
-            core_process: Some(Vec::new()),
-            first_look_s: 1,
-            ..Wish::default()
-        })
-        .await;
-        let payment = paid(&stack, "O1").await;
-        let variable = ("ONCEPAY_KILL_POINT".to_owned(), format!("payment_core.{point}"));
-        stack.restart_core_process_with(vec![variable]).await;
-        let ask = refund_request(&payment, 1_200, &unique("refund"));
-        drop(stack.caller().refund(ask.clone()).await);
-        stack.core.as_mut().unwrap().wait_exit().await;
-        stack.restart_core_process().await;
-        let refund = stack.caller().give_back(&ask).await;
-        wait_state(&stack, &refund, RefundState::Success).await;
-        assert_eq!(sums(&stack, &payment).await, (1_200, 1_200), "{point}");
-        let book = stack.simulator.book().await;
-        assert_eq!((book.totals.refunds, book.totals.refunded["CNY"]), (1, 1_200), "{point}");
-        booked(&stack, 1_200, point).await;
-    }
+    stream::iter(POINTS).for_each_concurrent(4, dies_at).await;
+}
+
+async fn dies_at(point: &str) {
+    let wish = Wish { books: true, core_process: Some(Vec::new()), first_look_s: 1, ..Wish::default() };
+    let mut stack = Stack::start(wish).await;
+    let payment = paid(&stack, "O1").await;
+    let variable = ("ONCEPAY_KILL_POINT".to_owned(), format!("payment_core.{point}"));
+    stack.restart_core_process_with(vec![variable]).await;
+    let ask = refund_request(&payment, 1_200, &unique("refund"));
+    drop(stack.caller().refund(ask.clone()).await);
+    stack.core.as_mut().unwrap().wait_exit().await;
+    stack.restart_core_process().await;
+    let refund = stack.caller().give_back(&ask).await;
+    wait_state(&stack, &refund, RefundState::Success).await;
+    assert_eq!(sums(&stack, &payment).await, (1_200, 1_200), "{point}");
+    let book = stack.simulator.book().await;
+    assert_eq!((book.totals.refunds, book.totals.refunded["CNY"]), (1, 1_200), "{point}");
+    booked(&stack, 1_200, point).await;
 }

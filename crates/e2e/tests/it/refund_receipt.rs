@@ -3,6 +3,7 @@
 use channel_simulator::{DirectNotice, PayOptions, Plan, Received, RefundFaults, RefundStatus};
 use contract::order::{Payment, PaymentState};
 use e2e::{Stack, Wish, count, request};
+use futures::{StreamExt as _, stream};
 use test_kit::{merchant, unique, wait_for};
 
 /// A payment that was closed, and whose order was then paid at the channel, which tells of it by `options`.
@@ -223,15 +224,16 @@ const POINTS: [&str; 13] = [
 /// `SUBMITTED` is committed and remembered, or when a refund is sent under a new number.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_core_that_dies_anywhere_sends_the_money_back_once() {
-    for point in POINTS {
-        let variable = ("ONCEPAY_KILL_POINT".to_owned(), format!("payment_core.refund.{point}"));
-        let wish =
-            Wish { books: true, core_process: Some(vec![variable]), first_look_s: 1, ..Wish::default() };
-        let mut stack = Stack::start(wish).await;
-        paid_late(&stack, &PayOptions::default()).await;
-        stack.core.as_mut().unwrap().wait_exit().await;
-        stack.restart_core_process().await;
-        wait_refund(&stack, "SUCCESS", point).await;
-        went_back_once(&stack, point).await;
-    }
+    stream::iter(POINTS).for_each_concurrent(4, dies_at).await;
+}
+
+async fn dies_at(point: &str) {
+    let variable = ("ONCEPAY_KILL_POINT".to_owned(), format!("payment_core.refund.{point}"));
+    let wish = Wish { books: true, core_process: Some(vec![variable]), first_look_s: 1, ..Wish::default() };
+    let mut stack = Stack::start(wish).await;
+    paid_late(&stack, &PayOptions::default()).await;
+    stack.core.as_mut().unwrap().wait_exit().await;
+    stack.restart_core_process().await;
+    wait_refund(&stack, "SUCCESS", point).await;
+    went_back_once(&stack, point).await;
 }
