@@ -1,6 +1,6 @@
 //! The channel: told to misbehave, and asked for its own book.
 
-use channel_simulator::{AutoPay, BookView, CreateFaults, Lies, Plan, Totals};
+use channel_simulator::{AutoPay, BookView, CreateFaults, Lies, Plan, RefundFaults, Totals};
 
 /// The control side of the channel simulator.
 #[derive(Debug)]
@@ -34,7 +34,13 @@ impl Channel {
                 drop_after_commit_percent: 3,
                 ..CreateFaults::default()
             },
-            ..Plan::default()
+            refund: RefundFaults {
+                done_ms: [0, 400],
+                silent_percent: 10,
+                error_after_commit_percent: 5,
+                drop_after_commit_percent: 5,
+                ..RefundFaults::default()
+            },
         };
         self.plan(&plan).await
     }

@@ -13,6 +13,7 @@ use contract::ledger::ledger_service_client::LedgerServiceClient;
 use sqlx::PgPool;
 
 use crate::channel::Channel;
+use crate::give_back::Wanted;
 use crate::stack::Stack;
 use crate::storm::Storm;
 
@@ -55,6 +56,12 @@ pub(crate) struct Counted {
     pub(crate) entries: i64,
     pub(crate) booked_amount: i64,
     pub(crate) receipt_entries: i64,
+    pub(crate) refunds_wanted: Wanted,
+    pub(crate) refunds: i64,
+    pub(crate) channel_refunds: i64,
+    pub(crate) channel_refunded: i64,
+    pub(crate) refunds_booked: i64,
+    pub(crate) in_transit: i64,
     pub(crate) waiting: i64,
     pub(crate) trial_difference: i64,
     pub(crate) findings: Vec<Finding>,
@@ -72,10 +79,22 @@ const RECEIPTS: &str =
      WHERE p.merchant_id = $1";
 const RECEIPT_ENTRIES: &str =
     "SELECT COUNT(*) FROM entry WHERE merchant_id = $1 AND kind = 'RECEIPT_UNEXPECTED'";
+const REFUNDS: &str = "SELECT COUNT(*) FROM refund WHERE merchant_id = $1 AND state = 'SUCCESS'";
+const REFUNDS_BOOKED: &str =
+    "SELECT COALESCE(SUM(p.amount), 0)::BIGINT FROM posting p JOIN entry e ON e.entry_id = p.entry_id
+     WHERE e.merchant_id = $1 AND e.kind = 'REFUND_SUCCEEDED' AND p.side = 'D'";
+const IN_TRANSIT: &str =
+    "SELECT COALESCE(SUM(CASE p.side WHEN 'D' THEN p.amount ELSE -p.amount END), 0)::BIGINT
+     FROM posting p JOIN entry e ON e.entry_id = p.entry_id
+     WHERE e.merchant_id = $1 AND p.account_code LIKE 'transit:%'";
 const WAITING: &str = "SELECT COUNT(*) FROM outbox WHERE $1 <> ''";
 
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn sum(amounts: &std::collections::BTreeMap<String, i64>) -> i64 {
+    amounts.values().fold(0, |sum, amount| sum.saturating_add(*amount))
 }
 
 /// Waits until every order is paid and every fact is booked.
@@ -109,12 +128,28 @@ pub(crate) async fn wait_settled(
     }
 }
 
+/// Waits until nothing waits in the queue of events and every refund's end is booked.
+pub(crate) async fn wait_booked(stack: &Stack, storm: &Storm) -> anyhow::Result<()> {
+    let started = tokio::time::Instant::now();
+    while started.elapsed() < SETTLE_MAX {
+        let waiting = one(&stack.payment, WAITING, &storm.merchant_id).await?;
+        let ended = one(&stack.payment, "SELECT COALESCE(SUM(amount), 0)::BIGINT FROM refund WHERE merchant_id = $1 AND state = 'SUCCESS'", &storm.merchant_id).await?;
+        let booked = one(&stack.ledger, REFUNDS_BOOKED, &storm.merchant_id).await?;
+        if waiting == 0 && ended == booked {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
 /// Counts everything.
 pub(crate) async fn count(
     stack: &Stack,
     channel: &Channel,
     storm: &Storm,
     before: &Before,
+    refunds_wanted: Wanted,
 ) -> anyhow::Result<Counted> {
     let merchant = storm.merchant_id.as_str();
     let book = channel.book().await?;
@@ -167,6 +202,12 @@ pub(crate) async fn count(
         )
         .await?,
         receipt_entries: one(&stack.ledger, RECEIPT_ENTRIES, merchant).await?,
+        refunds_wanted,
+        refunds: one(&stack.payment, REFUNDS, merchant).await?,
+        channel_refunds: signed(totals.refunds.saturating_sub(before.totals.refunds)),
+        channel_refunded: sum(&totals.refunded).saturating_sub(sum(&before.totals.refunded)),
+        refunds_booked: one(&stack.ledger, REFUNDS_BOOKED, merchant).await?,
+        in_transit: one(&stack.ledger, IN_TRANSIT, merchant).await?,
         waiting: one(&stack.payment, WAITING, merchant).await?,
         trial_difference: trial_difference(stack).await?,
         findings: audit::audit(&stack.payment, &stack.ledger).await?,

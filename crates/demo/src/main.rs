@@ -4,6 +4,7 @@
 mod channel;
 mod count;
 mod gates;
+mod give_back;
 mod report;
 mod stack;
 mod storm;
@@ -46,9 +47,12 @@ async fn main() -> anyhow::Result<ExitCode> {
     let trouble = troubles.await?.ok_or_else(|| anyhow::anyhow!("what breaks things broke itself"))??;
     println!("every caller has its answer; waiting until all is paid and booked · 等待全部支付并入账 …");
     count::wait_settled(&stack, &channel, &storm, &before).await?;
+    println!("giving some of it back, in full and in parts · 部分订单全额或分次退款 …");
+    let wanted = give_back::run(&storm).await;
+    count::wait_booked(&stack, &storm).await?;
     channel.behave().await?;
 
-    let counted = count::count(&stack, &channel, &storm, &before).await?;
+    let counted = count::count(&stack, &channel, &storm, &before, wanted).await?;
     let closed = gates::closed(&gates_before, &trouble.lost_counts, &gates::read(&stack).await);
     let good = report::print(&counted, &closed, &trouble);
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

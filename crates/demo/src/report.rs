@@ -41,6 +41,11 @@ pub(crate) fn print(counted: &Counted, closed: &Closings, trouble: &Trouble) -> 
         must("ledger entries of payments · 支付分录", c.entries, c.orders),
         must("ledger entries of unwanted receipts · 挂账分录", c.receipt_entries, c.wrong_amounts),
         must("amount booked, fen · 入账金额(分)", c.booked_amount, c.paid_amount),
+        must("refunds · 退款", c.refunds, c.refunds_wanted.refunds),
+        must("refunds at the channel · 渠道退款", c.channel_refunds, c.refunds_wanted.refunds),
+        must("amount given back, fen · 退款金额(分)", c.channel_refunded, c.refunds_wanted.amount),
+        must("amount booked as given back, fen · 退款入账(分)", c.refunds_booked, c.refunds_wanted.amount),
+        must("refunds in transit, fen · 在途退款(分)", c.in_transit, 0),
         must("events waiting · 待发事件", c.waiting, 0),
         must("trial balance difference · 试算差额", c.trial_difference, 0),
         must("broken invariants · 不变量违例", i64::try_from(c.findings.len()).unwrap_or(i64::MAX), 0),
@@ -80,7 +85,7 @@ pub(crate) fn print(counted: &Counted, closed: &Closings, trouble: &Trouble) -> 
     good
 }
 
-const GATES: [(&str, &str); 7] = [
+const GATES: [(&str, &str); 8] = [
     ("G2", "G2 single flight · 单飞"),
     ("G3", "G3 lease · 占坑锁"),
     ("G4", "G4 idempotent log · 幂等日志"),
@@ -88,6 +93,7 @@ const GATES: [(&str, &str); 7] = [
     ("G6", "G6 forward only · 只进不退"),
     ("G7", "G7 callback · 回调"),
     ("G8", "G8 consumer · 消费去重"),
+    ("G10", "G10 refund · 退款"),
 ];
 
 /// Pads to a width on screen; a Chinese character takes two columns.

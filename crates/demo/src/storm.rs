@@ -24,14 +24,14 @@ const REPEATS: usize = 3;
 /// Calls of the second device.
 const SECOND_DEVICE: usize = 2;
 /// A caller gives up after this long; far beyond any outage of the demo.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Pause before the same key is sent again.
-const RETRY: Duration = Duration::from_millis(100);
+pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
 /// What was sent, and what came back.
 #[derive(Debug)]
 pub(crate) struct Storm {
-    client: OrderApiClient<Channel>,
+    pub(crate) client: OrderApiClient<Channel>,
     pub(crate) merchant_id: String,
     pub(crate) orders: u32,
     /// Orders whose callers all have their answer.
@@ -108,7 +108,7 @@ impl Storm {
         }
     }
 
-    fn complain(&self, words: String) {
+    pub(crate) fn complain(&self, words: String) {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).push(words);
     }
 
