@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use channel::{Account, Accounts};
-use pay_types::ChannelCode;
+use channel::Account;
 use service_kit::admin::{self, Readiness};
 use service_kit::switch::Switches;
 use service_kit::{CancellationToken, Clock, shutdown};
@@ -16,13 +15,22 @@ use crate::config::Settings;
 use crate::deliver::{self, Queue};
 use crate::error::Error;
 use crate::http;
+use crate::sides::{self, Owner, Sides};
+use crate::{alipay, stripe, wechatpay};
 
 /// What all calls and all work share.
 #[derive(Debug)]
 pub(crate) struct Simulator {
     pub(crate) book: Book,
     pub(crate) queue: Queue,
+    /// Accounts of the generic channel.
     pub(crate) accounts: Vec<Arc<Account>>,
+    /// Accounts of the others.
+    pub(crate) sides: Sides,
+    /// First answers by Stripe's idempotency keys.
+    pub(crate) stripe_answers: stripe::Answers,
+    /// Links to statement files that were given out.
+    pub(crate) links: crate::links::Links,
     pub(crate) http: reqwest::Client,
     pub(crate) clock: Clock,
     pub(crate) public_url: String,
@@ -36,6 +44,18 @@ pub(crate) struct Simulator {
 impl Simulator {
     pub(crate) fn account(&self, name: &str) -> Option<&Arc<Account>> {
         self.accounts.iter().find(|account| account.account().as_str() == name)
+    }
+
+    pub(crate) fn alipay(&self, owner: &Owner) -> Option<&Arc<alipay::Side>> {
+        self.sides.alipay.iter().find(|side| side.owner == *owner)
+    }
+
+    pub(crate) fn wechatpay(&self, owner: &Owner) -> Option<&Arc<wechatpay::Side>> {
+        self.sides.wechatpay.iter().find(|side| side.owner == *owner)
+    }
+
+    pub(crate) fn stripe(&self, owner: &Owner) -> Option<&Arc<stripe::Side>> {
+        self.sides.stripe.iter().find(|side| side.owner == *owner)
     }
 }
 
@@ -56,13 +76,10 @@ impl App {
     /// # Errors
     /// [`Error`] naming the setting to mend.
     pub async fn build(settings: Settings, clock: Clock, _switches: Switches) -> Result<Self, Error> {
-        let accounts: Vec<_> = Accounts::load(&settings.channels_file)?
-            .iter()
-            .filter(|account| account.channel() == ChannelCode::Generic)
-            .cloned()
-            .collect();
-        if accounts.is_empty() {
-            return Err(Error::NoGenericAccount);
+        let accounts = sides::generic_accounts(&settings.channels_file)?;
+        let sides = settings.keys_file.as_deref().map_or_else(|| Ok(Sides::default()), Sides::load)?;
+        if accounts.is_empty() && sides.is_empty() {
+            return Err(Error::NoAccount);
         }
         let bind = |setting, address| move |source| Error::Bind { setting, address, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(bind("listen", settings.listen))?;
@@ -85,6 +102,9 @@ impl App {
             book: Book::new(clock.now()),
             queue: Queue::default(),
             accounts,
+            sides,
+            stripe_answers: stripe::Answers::default(),
+            links: crate::links::Links::default(),
             http,
             clock,
             public_url,

@@ -16,6 +16,10 @@ pub struct Settings {
     pub admin_listen: SocketAddr,
     /// The accounts, the same file as the services': the simulator plays the other side of each generic account.
     pub channels_file: PathBuf,
+    /// The other side's keys of the accounts of Alipay, WeChat Pay and Stripe: `simulator.toml` as `channel-simulator keys`
+    /// writes it. Unset, only the generic channel is played.
+    #[serde(default)]
+    pub keys_file: Option<PathBuf>,
     /// What pay addresses begin with; unset, it is the address that is listened on.
     #[serde(default)]
     pub public_url: Option<String>,
@@ -42,6 +46,7 @@ impl Settings {
             listen: any,
             admin_listen: any,
             channels_file,
+            keys_file: None,
             public_url: None,
             control_open: false,
             retry_first_ms: 50,

@@ -67,6 +67,8 @@ pub struct LieTotals {
     pub unknown_pay_no: u64,
     pub bad_signature: u64,
     pub stale_timestamp: u64,
+    pub foreign_account: u64,
+    pub probe_signature: u64,
 }
 
 /// How one order is paid; what is left out, the plan decides.
@@ -83,6 +85,16 @@ pub struct PayOptions {
     pub lose: Option<bool>,
 }
 
+/// A refund that is made at the channel itself, not by a call of ours.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RefundOptions {
+    /// Minor units; all of the order's amount.
+    pub amount: Option<i64>,
+    /// The transaction; the first.
+    pub channel_txn_id: Option<String>,
+}
+
 /// How a direct notice is signed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -91,8 +103,10 @@ pub enum Signature {
     Valid,
     /// Of another body.
     Wrong,
-    /// The header is left out.
+    /// The header or the field is left out.
     Missing,
+    /// One that begins `WECHATPAY/SIGNTEST/`; of the other channels as good as a wrong one.
+    Probe,
 }
 
 /// A notice of the caller's making, sent at once. Fields that are left out are filled from the order of `pay_no`, if the
@@ -100,6 +114,8 @@ pub enum Signature {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DirectNotice {
+    /// Whose protocol; the order's channel, else `generic`.
+    pub channel: Option<String>,
     /// Whose keys sign; the order's account, else the first in the file.
     pub account: Option<String>,
     /// Where to; the order's `notify_url`, else the account's.

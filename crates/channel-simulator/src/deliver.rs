@@ -6,9 +6,6 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use channel::Account;
-use futures::StreamExt as _;
 use service_kit::CancellationToken;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
@@ -16,8 +13,8 @@ use tokio::time::Instant;
 use crate::app::Simulator;
 use crate::book::Kind;
 use crate::control_types::{PayOptions, Signature};
-use crate::message::Message;
-use crate::plan::Lie;
+use crate::fate::Lie;
+use crate::letter::{Letter, post_copies};
 
 /// Work that may wait; about a kilobyte each. Beyond it work is dropped and counted, which a run sees as a failure.
 const QUEUED_MAX: usize = 200_000;
@@ -33,12 +30,11 @@ const STALE: time::Duration = time::Duration::HOUR;
 /// A notice that is sent until it is acknowledged.
 #[derive(Debug, Clone)]
 pub(crate) struct Parcel {
-    pub(crate) account: Arc<Account>,
+    pub(crate) letter: Letter,
     pub(crate) url: reqwest::Url,
-    pub(crate) body: Bytes,
     pub(crate) kind: Kind,
-    /// The order it is counted for.
-    pub(crate) pay_no: String,
+    /// The order it is counted for, by its key.
+    pub(crate) key: String,
     pub(crate) copies: u32,
     /// Tries that were made, a lost first one included.
     pub(crate) tries: u32,
@@ -50,11 +46,15 @@ pub(crate) struct Parcel {
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
     Pay {
-        pay_no: String,
+        key: String,
     },
     /// The money of a refund arrives, or does not.
     Refund {
-        refund_no: String,
+        key: String,
+    },
+    /// The money of a refund that had arrived comes back.
+    Return {
+        key: String,
     },
     Send(Box<Parcel>),
 }
@@ -178,8 +178,9 @@ pub(crate) async fn run(simulator: Arc<Simulator>, shutdown: CancellationToken) 
         service_kit::task::spawn("channel_simulator.work", async move {
             let _hand = hand;
             match work {
-                Work::Pay { pay_no } => simulator.auto_pay(&pay_no),
-                Work::Refund { refund_no } => simulator.finish_refund(&refund_no),
+                Work::Pay { key } => simulator.auto_pay(&key),
+                Work::Refund { key } => simulator.finish_refund(&key),
+                Work::Return { key } => simulator.return_refund(&key),
                 Work::Send(parcel) => deliver(&simulator, *parcel).await,
             }
             simulator.queue.done();
@@ -192,21 +193,19 @@ pub(crate) async fn run(simulator: Arc<Simulator>, shutdown: CancellationToken) 
 async fn deliver(simulator: &Simulator, mut parcel: Parcel) {
     let now = simulator.clock.now();
     let at = if parcel.kind == Kind::Lie(Lie::StaleTimestamp) { now.saturating_sub(STALE) } else { now };
+    let signature = match parcel.kind {
+        Kind::Lie(Lie::BadSignature) => Signature::Wrong,
+        Kind::Lie(Lie::ProbeSignature) => Signature::Probe,
+        Kind::Genuine | Kind::ClosedAfterPaid | Kind::Refund | Kind::Lie(_) => Signature::Valid,
+    };
     // A repeat is signed anew: it must be inside the receiver's window. Its copies are the same bytes.
-    let mut message = Message::new(Arc::clone(&parcel.account), parcel.url.clone(), parcel.body.clone(), at);
-    if parcel.kind == Kind::Lie(Lie::BadSignature) {
-        message.signature = Signature::Wrong;
-    }
-    let answers: Vec<_> = futures::stream::iter(0..parcel.copies)
-        .map(|_| message.send(&simulator.http))
-        .buffer_unordered(COPIES_AT_ONCE_MAX)
-        .collect()
-        .await;
-    let acked = answers.iter().filter(|answer| answer.is_acked()).count();
+    let sealed = parcel.letter.seal(&parcel.url, at, signature);
+    let answers = post_copies(&simulator.http, &parcel.url, &sealed, parcel.copies, COPIES_AT_ONCE_MAX).await;
+    let acked = answers.iter().filter(|answer| parcel.letter.is_acked(answer)).count();
     let acked = u64::try_from(acked).unwrap_or(u64::MAX);
-    simulator.book.sent(&parcel.pay_no, parcel.kind, u64::from(parcel.copies), acked);
+    simulator.book.sent(&parcel.key, parcel.kind, u64::from(parcel.copies), acked);
     parcel.tries = parcel.tries.saturating_add(1);
-    let once = matches!(parcel.kind, Kind::Lie(Lie::BadSignature | Lie::StaleTimestamp));
+    let once = matches!(parcel.kind, Kind::Lie(lie) if lie.is_told_once());
     if acked > 0 {
         if let Some(then) = parcel.then.take() {
             simulator.put(Duration::ZERO, Work::Send(then));
@@ -227,19 +226,17 @@ impl Simulator {
 
     /// Puts a notice in for its next try, or gives it up.
     pub(crate) fn again(&self, parcel: Parcel) {
-        if parcel.tries >= self.retry_tries_max {
-            tracing::warn!(pay.no = parcel.pay_no, "a notice is given up: no 2xx after the last try");
+        let Some(wait) = parcel.letter.wait(parcel.tries, self.retry_first, self.retry_tries_max) else {
+            tracing::warn!(order.key = parcel.key, "a notice is given up: it was not taken by the last try");
             self.book.count(|totals| totals.given_up = totals.given_up.saturating_add(1));
             return;
-        }
-        let doublings = parcel.tries.saturating_sub(1);
-        let wait = self.retry_first.saturating_mul(2_u32.saturating_pow(doublings)).min(RETRY_MAX);
-        self.put(wait, Work::Send(Box::new(parcel)));
+        };
+        self.put(wait.min(RETRY_MAX), Work::Send(Box::new(parcel)));
     }
 
-    fn auto_pay(&self, pay_no: &str) {
-        if let Err(refused) = self.pay(pay_no, &PayOptions::default()) {
-            tracing::info!(pay.no = pay_no, ?refused, "an order does not pay itself: it has ended");
+    fn auto_pay(&self, key: &str) {
+        if let Err(refused) = self.pay(key, &PayOptions::default()) {
+            tracing::info!(order.key = key, ?refused, "an order does not pay itself: it has ended");
         }
     }
 }

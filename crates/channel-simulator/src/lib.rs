@@ -1,21 +1,40 @@
 #![doc = include_str!("../README.md")]
 
 mod app;
-mod book;
 mod config;
-mod control_types;
-mod deliver;
 mod error;
-mod http;
-mod message;
+pub mod keys;
+mod rsa;
+mod sides;
+
+mod book;
+mod fate;
+mod ids;
+mod links;
 mod order;
-mod payer;
 mod plan;
 mod refund;
 
+mod deliver;
+mod letter;
+mod payer;
+
+mod alipay;
+mod archive;
+mod fault;
+mod form;
+mod generic;
+mod stripe;
+mod wechatpay;
+
+mod control_types;
+mod http;
+
 pub use app::App;
 pub use config::Settings;
-pub use control_types::{BookView, DirectNotice, LieTotals, PayOptions, Received, Signature, Totals};
+pub use control_types::{
+    BookView, DirectNotice, LieTotals, PayOptions, Received, RefundOptions, Signature, Totals,
+};
 pub use error::Error;
 pub use order::{OrderView, Status};
 pub use plan::{AutoPay, CreateFaults, Lies, Plan, RefundFaults};

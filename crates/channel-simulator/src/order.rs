@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::plan::Fate;
+use crate::fate::Fate;
+use crate::sides::Owner;
+use crate::{alipay, stripe, wechatpay};
 
 /// State of an order at the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +30,39 @@ pub(crate) struct Terms {
     pub(crate) notify_url: String,
 }
 
+impl Terms {
+    /// Whether a repeat asks for the same. Only the generic channel compares the time of expiry: the others let callers name
+    /// it as a span, which every call begins anew.
+    fn same_as(&self, other: &Self, form: &Form) -> bool {
+        match form {
+            Form::Generic => self == other,
+            Form::Alipay(_) | Form::WechatPay(_) | Form::Stripe(_) => {
+                let other = Self { expire_at: self.expire_at, ..other.clone() };
+                *self == other
+            }
+        }
+    }
+}
+
+/// What an order is in its channel's protocol.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Form {
+    Generic,
+    Alipay(alipay::Trade),
+    WechatPay(wechatpay::Deal),
+    Stripe(Box<stripe::Object>),
+}
+
+/// An order that is asked for.
+#[derive(Debug)]
+pub(crate) struct NewOrder {
+    pub(crate) owner: Owner,
+    /// What the book knows it by: our number, or the channel's own where ours is no handle.
+    pub(crate) key: String,
+    pub(crate) form: Form,
+    pub(crate) terms: Terms,
+}
+
 /// Money taken from a payer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Charge {
@@ -49,7 +84,9 @@ pub(crate) struct Counts {
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     /// Account whose key made it.
-    pub(crate) account: String,
+    pub(crate) owner: Owner,
+    pub(crate) key: String,
+    pub(crate) form: Form,
     pub(crate) terms: Terms,
     pub(crate) status: Status,
     pub(crate) charges: Vec<Charge>,
@@ -60,9 +97,12 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(account: &str, terms: Terms, fate: Fate, now: OffsetDateTime) -> Self {
+    pub(crate) fn new(asked: NewOrder, fate: Fate, now: OffsetDateTime) -> Self {
+        let NewOrder { owner, key, form, terms } = asked;
         Self {
-            account: account.to_owned(),
+            owner,
+            key,
+            form,
             terms,
             status: Status::Created,
             charges: Vec::new(),
@@ -81,10 +121,25 @@ impl Order {
         }
     }
 
+    /// Whether a create call asks for what this order is.
+    pub(crate) fn is(&self, asked: &NewOrder) -> bool {
+        self.owner == asked.owner && self.terms.same_as(&asked.terms, &self.form)
+    }
+
+    /// Whether the payer's side has met it; before, Alipay knows no such trade.
+    pub(crate) fn is_met(&self) -> bool {
+        match &self.form {
+            Form::Alipay(trade) => trade.met || self.status != Status::Created,
+            Form::Generic | Form::WechatPay(_) | Form::Stripe(_) => true,
+        }
+    }
+
     pub(crate) fn view(&self) -> OrderView {
         OrderView {
             pay_no: self.terms.pay_no.clone(),
-            account: self.account.clone(),
+            channel: self.owner.channel.as_str().to_owned(),
+            account: self.owner.account.clone(),
+            key: self.key.clone(),
             merchant_id: self.terms.merchant_id.clone(),
             amount: self.terms.amount,
             currency: self.terms.currency.clone(),
@@ -111,9 +166,12 @@ impl Order {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderView {
     pub pay_no: String,
+    pub channel: String,
     pub account: String,
+    /// The channel's handle of it, as good as `pay_no` in control calls: of Stripe the object's id, else `pay_no`.
+    pub key: String,
     pub merchant_id: String,
-    /// Minor units.
+    /// Minor units by ISO 4217, whatever the protocol counts in.
     pub amount: i64,
     pub currency: String,
     pub subject: String,

@@ -1,18 +1,11 @@
-//! What the simulator does to whom, from a seed.
-//!
-//! The n-th order after a plan was set has the same fate in every run of the same plan: fates are drawn from the seed and
-//! from n, never from one stream that concurrent requests would share in the order of their luck.
+//! What the simulator does to whom: plans from outside. What becomes of each order is in [`crate::fate`].
 
-use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
 /// Longest delay that a plan may ask for, milliseconds: ten minutes.
 const DELAY_MS_MAX: u64 = 600_000;
 /// Most copies of one notice: twenty times the worst that a channel was seen to do.
 pub(crate) const REPEATS_MAX: u32 = 100;
-/// Spreads neighbouring numbers over the whole range of seeds (2^64 divided by the golden ratio, odd).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A plan; everything left out is a channel that behaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +69,13 @@ pub struct Lies {
     pub unknown_pay_no_percent: u8,
     /// The true content with a signature of something else; sent once.
     pub bad_signature_percent: u8,
-    /// The true content signed an hour ago; sent once.
+    /// The true content signed an hour ago; sent once. Alipay has no such thing: its notices are valid for ever.
     pub stale_timestamp_percent: u8,
+    /// Well signed, for somebody else: another app or merchant number; of Stripe, an event of the test mode. Sent once. The
+    /// generic channel's key already says whose a notice is.
+    pub foreign_account_percent: u8,
+    /// The true content with a signature that begins `WECHATPAY/SIGNTEST/`, of WeChat Pay only; sent once.
+    pub probe_signature_percent: u8,
 }
 
 /// Of 100 new orders, on how many the first create call goes wrong. Repeats under the same number are answered well.
@@ -94,6 +92,8 @@ pub struct CreateFaults {
     pub drop_after_commit_percent: u8,
     /// No answer at all, although the order exists.
     pub hang_after_commit_percent: u8,
+    /// The true answer with a signature of something else. Stripe's answers have none.
+    pub bad_answer_signature_percent: u8,
 }
 
 /// Of 100 new refunds, how many go wrong, and how. Repeats under the same number are answered well.
@@ -114,6 +114,16 @@ pub struct RefundFaults {
     pub drop_after_commit_percent: u8,
     /// No answer at all, although the refund exists.
     pub hang_after_commit_percent: u8,
+    /// The true answer with a signature of something else. Stripe's answers have none.
+    pub bad_answer_signature_percent: u8,
+    /// Taken, and in process for ever.
+    pub stuck_percent: u8,
+    /// Neither back nor failed: a person must act at the channel.
+    pub abnormal_percent: u8,
+    /// Done and told so, and later failed after all: the bank sent the money back.
+    pub fail_after_success_percent: u8,
+    /// Least and most wait between the success and that failure, milliseconds.
+    pub fail_after_ms: [u64; 2],
 }
 
 impl Plan {
@@ -130,16 +140,23 @@ impl Plan {
             ("lies.unknown_pay_no_percent", self.lies.unknown_pay_no_percent),
             ("lies.bad_signature_percent", self.lies.bad_signature_percent),
             ("lies.stale_timestamp_percent", self.lies.stale_timestamp_percent),
+            ("lies.foreign_account_percent", self.lies.foreign_account_percent),
+            ("lies.probe_signature_percent", self.lies.probe_signature_percent),
             ("create.error_before_commit_percent", self.create.error_before_commit_percent),
             ("create.error_after_commit_percent", self.create.error_after_commit_percent),
             ("create.drop_after_commit_percent", self.create.drop_after_commit_percent),
             ("create.hang_after_commit_percent", self.create.hang_after_commit_percent),
+            ("create.bad_answer_signature_percent", self.create.bad_answer_signature_percent),
             ("refund.fail_percent", self.refund.fail_percent),
             ("refund.silent_percent", self.refund.silent_percent),
             ("refund.error_before_commit_percent", self.refund.error_before_commit_percent),
             ("refund.error_after_commit_percent", self.refund.error_after_commit_percent),
             ("refund.drop_after_commit_percent", self.refund.drop_after_commit_percent),
             ("refund.hang_after_commit_percent", self.refund.hang_after_commit_percent),
+            ("refund.bad_answer_signature_percent", self.refund.bad_answer_signature_percent),
+            ("refund.stuck_percent", self.refund.stuck_percent),
+            ("refund.abnormal_percent", self.refund.abnormal_percent),
+            ("refund.fail_after_success_percent", self.refund.fail_after_success_percent),
         ];
         if let Some((field, _)) = percents.iter().find(|(_, percent)| *percent > 100) {
             return Err(format!("{field} must be 0 to 100"));
@@ -149,6 +166,7 @@ impl Plan {
             ("auto_pay.delay_ms", self.auto_pay.as_ref().map_or([0, 0], |auto| auto.delay_ms)),
             ("create.delay_ms", self.create.delay_ms),
             ("refund.done_ms", self.refund.done_ms),
+            ("refund.fail_after_ms", self.refund.fail_after_ms),
         ];
         if let Some((field, _)) = ranges.iter().find(|(_, [low, high])| low > high || *high > DELAY_MS_MAX) {
             return Err(format!("{field} must be [least, most] milliseconds, at most {DELAY_MS_MAX}"));
@@ -160,158 +178,9 @@ impl Plan {
     }
 }
 
-/// What happens to the first call that makes an order or a refund.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CreateFault {
-    None,
-    ErrorBeforeCommit,
-    ErrorAfterCommit,
-    DropAfterCommit,
-    HangAfterCommit,
-}
-
-/// A kind of lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Lie {
-    WrongAmount,
-    UnknownPayNo,
-    BadSignature,
-    StaleTimestamp,
-}
-
-/// What happens to one order, all of it drawn when it is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fate {
-    pub(crate) create_delay_ms: u64,
-    pub(crate) create_fault: CreateFault,
-    pub(crate) auto_pay_ms: Option<u64>,
-    pub(crate) notice_ms: u64,
-    pub(crate) notice_repeats: u32,
-    pub(crate) lost_first: bool,
-    pub(crate) told_closed_after: bool,
-    /// Each with the wait before it is told, milliseconds.
-    pub(crate) lies: Vec<(Lie, u64)>,
-}
-
-impl Fate {
-    /// The fate of the `ordinal`-th order of the plan. Every draw is made whatever the others give, so that one setting of a
-    /// plan can be changed without changing what the rest does.
-    pub(crate) fn draw(plan: &Plan, ordinal: u64) -> Self {
-        let mut rng = StdRng::seed_from_u64(plan.seed.wrapping_add(ordinal.wrapping_mul(SPREAD)));
-        let mut hit = |percent: u8| rng.random_range(0..100_u8) < percent;
-        let auto_pay = hit(plan.auto_pay.as_ref().map_or(0, |auto| auto.percent));
-        let lost_first = hit(plan.lose_percent);
-        let told_closed_after = hit(plan.reorder_percent);
-        let told = [
-            (Lie::WrongAmount, hit(plan.lies.wrong_amount_percent)),
-            (Lie::UnknownPayNo, hit(plan.lies.unknown_pay_no_percent)),
-            (Lie::BadSignature, hit(plan.lies.bad_signature_percent)),
-            (Lie::StaleTimestamp, hit(plan.lies.stale_timestamp_percent)),
-        ];
-        let create = [
-            (CreateFault::ErrorBeforeCommit, hit(plan.create.error_before_commit_percent)),
-            (CreateFault::ErrorAfterCommit, hit(plan.create.error_after_commit_percent)),
-            (CreateFault::DropAfterCommit, hit(plan.create.drop_after_commit_percent)),
-            (CreateFault::HangAfterCommit, hit(plan.create.hang_after_commit_percent)),
-        ];
-        let mut wait = |[low, high]: [u64; 2]| rng.random_range(low..=high.max(low));
-        let auto_pay_ms = wait(plan.auto_pay.as_ref().map_or([0, 0], |auto| auto.delay_ms));
-        Self {
-            create_delay_ms: wait(plan.create.delay_ms),
-            create_fault: create.iter().find(|(_, hit)| *hit).map_or(CreateFault::None, |(fault, _)| *fault),
-            auto_pay_ms: auto_pay.then_some(auto_pay_ms),
-            notice_ms: wait(plan.notice_delay_ms),
-            notice_repeats: plan.notice_repeats,
-            lost_first,
-            told_closed_after,
-            lies: told
-                .map(|(lie, hit)| (lie, hit, wait(plan.notice_delay_ms)))
-                .into_iter()
-                .filter(|(_, hit, _)| *hit)
-                .map(|(lie, _, ms)| (lie, ms))
-                .collect(),
-        }
-    }
-}
-
-/// What happens to one refund, all of it drawn when it is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RefundFate {
-    pub(crate) fault: CreateFault,
-    pub(crate) done_ms: u64,
-    pub(crate) fails: bool,
-    pub(crate) silent: bool,
-    pub(crate) notice_ms: u64,
-    pub(crate) notice_repeats: u32,
-    pub(crate) lost_first: bool,
-}
-
-impl RefundFate {
-    /// The fate of the `ordinal`-th refund of the plan; from a stream of its own, so that refunds change no order's fate.
-    pub(crate) fn draw(plan: &Plan, ordinal: u64) -> Self {
-        let seed = !plan.seed;
-        let mut rng = StdRng::seed_from_u64(seed.wrapping_add(ordinal.wrapping_mul(SPREAD)));
-        let mut hit = |percent: u8| rng.random_range(0..100_u8) < percent;
-        let faults = [
-            (CreateFault::ErrorBeforeCommit, hit(plan.refund.error_before_commit_percent)),
-            (CreateFault::ErrorAfterCommit, hit(plan.refund.error_after_commit_percent)),
-            (CreateFault::DropAfterCommit, hit(plan.refund.drop_after_commit_percent)),
-            (CreateFault::HangAfterCommit, hit(plan.refund.hang_after_commit_percent)),
-        ];
-        let (fails, silent) = (hit(plan.refund.fail_percent), hit(plan.refund.silent_percent));
-        let lost_first = hit(plan.lose_percent);
-        let mut wait = |[low, high]: [u64; 2]| rng.random_range(low..=high.max(low));
-        Self {
-            fault: faults.iter().find(|(_, hit)| *hit).map_or(CreateFault::None, |(fault, _)| *fault),
-            done_ms: wait(plan.refund.done_ms),
-            fails,
-            silent,
-            notice_ms: wait(plan.notice_delay_ms),
-            notice_repeats: plan.notice_repeats,
-            lost_first,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn storm(seed: u64) -> Plan {
-        Plan {
-            seed,
-            auto_pay: Some(AutoPay { percent: 90, delay_ms: [1, 50] }),
-            notice_repeats: 3,
-            notice_delay_ms: [0, 100],
-            reorder_percent: 30,
-            lose_percent: 20,
-            lies: Lies { wrong_amount_percent: 10, bad_signature_percent: 50, ..Lies::default() },
-            create: CreateFaults { error_after_commit_percent: 10, ..CreateFaults::default() },
-            refund: RefundFaults::default(),
-        }
-    }
-
-    fn fates(plan: &Plan) -> Vec<Fate> {
-        (0..1000).map(|ordinal| Fate::draw(plan, ordinal)).collect()
-    }
-
-    #[test]
-    fn a_run_of_one_seed_repeats_and_another_seed_differs() {
-        assert_eq!(fates(&storm(1)), fates(&storm(1)));
-        assert_ne!(fates(&storm(1)), fates(&storm(2)));
-    }
-
-    #[test]
-    fn percentages_hold_over_many_orders() {
-        let fates = fates(&storm(7));
-        let count = |is: fn(&Fate) -> bool| fates.iter().filter(|fate| is(fate)).count();
-        assert!((870..=930).contains(&count(|fate| fate.auto_pay_ms.is_some())));
-        assert!((160..=240).contains(&count(|fate| fate.lost_first)));
-        assert!((250..=350).contains(&count(|fate| fate.told_closed_after)));
-        assert!((430..=570).contains(&count(|f| f.lies.iter().any(|(lie, _)| *lie == Lie::BadSignature))));
-        assert_eq!(count(|fate| fate.lies.iter().any(|(lie, _)| *lie == Lie::UnknownPayNo)), 0);
-        assert!((60..=140).contains(&count(|fate| fate.create_fault == CreateFault::ErrorAfterCommit)));
-    }
 
     #[test]
     fn a_plan_that_cannot_be_is_refused_by_name() {

@@ -1,13 +1,15 @@
 //! Refunds in the channel's book: money that goes back, never more of a transaction than was taken in it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::control_types::Totals;
+use crate::fate::{CreateFault, RefundFate};
 use crate::order::Order;
-use crate::plan::{CreateFault, Plan, RefundFate};
+use crate::plan::Plan;
+use crate::sides::Owner;
 
 /// Most refunds: as many as a book of orders can need in a run of the demo.
 const REFUNDS_MAX: usize = 100_000;
@@ -19,6 +21,8 @@ pub enum RefundStatus {
     Accepted,
     Succeeded,
     Failed,
+    /// Stuck until a person acts at the channel.
+    Abnormal,
 }
 
 /// What a refund call asks for. A repeat must be equal in all of it.
@@ -31,13 +35,27 @@ pub(crate) struct RefundTerms {
     pub(crate) currency: String,
     pub(crate) reason: String,
     pub(crate) notify_url: String,
+    /// What the caller wants to be told again; of Stripe only.
+    #[serde(skip)]
+    pub(crate) metadata: BTreeMap<String, String>,
+}
+
+/// A refund that is asked for.
+#[derive(Debug)]
+pub(crate) struct NewRefund {
+    pub(crate) owner: Owner,
+    /// What the book knows it by: our number, or the channel's own where ours is no handle.
+    pub(crate) key: String,
+    pub(crate) terms: RefundTerms,
 }
 
 /// A refund.
 #[derive(Debug, Clone)]
 pub(crate) struct Refund {
     /// Account whose key made it.
-    pub(crate) account: String,
+    pub(crate) owner: Owner,
+    pub(crate) key: String,
+    pub(crate) created_at: OffsetDateTime,
     pub(crate) terms: RefundTerms,
     pub(crate) channel_refund_no: String,
     pub(crate) status: RefundStatus,
@@ -48,7 +66,7 @@ pub(crate) struct Refund {
 }
 
 impl Refund {
-    fn view(&self) -> RefundView {
+    pub(crate) fn view(&self) -> RefundView {
         RefundView {
             refund_no: self.terms.refund_no.clone(),
             pay_no: self.terms.pay_no.clone(),
@@ -116,21 +134,22 @@ impl Refunds {
     /// Makes a refund, or finds it made. Idempotent by number: the same terms find the same refund.
     pub(crate) fn make(
         &mut self,
-        asked: (&str, RefundTerms),
+        asked: NewRefund,
         order: Option<&Order>,
         channel_refund_no: String,
         plan: &Plan,
         now: OffsetDateTime,
     ) -> MadeRefund {
-        let (account, terms) = asked;
+        let NewRefund { owner, key, terms } = asked;
         self.calls = self.calls.saturating_add(1);
-        if let Some(refund) = self.by_number.get_mut(&terms.refund_no) {
+        if let Some(refund) = self.by_number.get_mut(&key) {
             refund.calls = refund.calls.saturating_add(1);
-            let same = refund.account == account && refund.terms == terms;
+            let same = refund.owner == owner && refund.terms == terms;
             return if same { MadeRefund::Same(refund.clone()) } else { MadeRefund::TermsDiffer };
         }
         let taken = order.filter(|order| {
-            order.account == account
+            order.owner == owner
+                && order.terms.pay_no == terms.pay_no
                 && order.terms.currency == terms.currency
                 && order.charges.iter().any(|charge| charge.channel_txn_id == terms.channel_txn_id)
         });
@@ -146,9 +165,11 @@ impl Refunds {
         if fate.fault == CreateFault::ErrorBeforeCommit {
             return MadeRefund::FailedBeforeCommit;
         }
-        let done = fate.done_ms == 0;
+        let done = fate.done_ms == 0 && !fate.stuck;
         let mut refund = Refund {
-            account: account.to_owned(),
+            owner,
+            key,
+            created_at: now,
             channel_refund_no,
             status: RefundStatus::Accepted,
             changed_at: now,
@@ -160,25 +181,46 @@ impl Refunds {
         if done {
             refund.status = ended(&refund);
         }
-        self.sequence.push(refund.terms.refund_no.clone());
-        self.by_number.insert(refund.terms.refund_no.clone(), refund.clone());
+        self.sequence.push(refund.key.clone());
+        self.by_number.insert(refund.key.clone(), refund.clone());
         MadeRefund::New(refund)
     }
 
     /// The refund of this account under this number, as a channel call sees it.
-    pub(crate) fn query(&mut self, account: &str, refund_no: &str) -> Option<Refund> {
-        let refund = self.by_number.get_mut(refund_no).filter(|refund| refund.account == account)?;
+    pub(crate) fn query(&mut self, owner: &Owner, key: &str) -> Option<Refund> {
+        let refund = self.by_number.get_mut(key).filter(|refund| refund.owner == *owner)?;
         refund.query_calls = refund.query_calls.saturating_add(1);
         Some(refund.clone())
     }
 
+    /// All refunds of an order's transactions, oldest first.
+    pub(crate) fn of(&self, order: &Order) -> Vec<Refund> {
+        let refunds = self.sequence.iter().filter_map(|key| self.by_number.get(key));
+        refunds.filter(|refund| is_of(refund, order)).cloned().collect()
+    }
+
     /// Ends a refund that waits, as its fate says.
-    pub(crate) fn finish(&mut self, refund_no: &str, now: OffsetDateTime) -> Option<Refund> {
-        let refund = self.by_number.get_mut(refund_no)?;
+    pub(crate) fn finish(&mut self, key: &str, now: OffsetDateTime) -> Option<Refund> {
+        let refund = self.by_number.get_mut(key)?;
         if refund.status == RefundStatus::Accepted {
             refund.status = ended(refund);
             refund.changed_at = now;
         }
+        Some(refund.clone())
+    }
+
+    /// The refund under its key or under our number.
+    pub(crate) fn find(&self, name: &str) -> Option<Refund> {
+        let by_our_number = || self.by_number.values().find(|refund| refund.terms.refund_no == name);
+        self.by_number.get(name).or_else(by_our_number).cloned()
+    }
+
+    /// Ends a refund as a person says, whatever its state is.
+    pub(crate) fn set(&mut self, name: &str, status: RefundStatus, now: OffsetDateTime) -> Option<Refund> {
+        let key = self.find(name)?.key;
+        let refund = self.by_number.get_mut(&key)?;
+        refund.status = status;
+        refund.changed_at = now;
         Some(refund.clone())
     }
 
@@ -208,19 +250,39 @@ impl Refunds {
     }
 }
 
+fn is_of(refund: &Refund, order: &Order) -> bool {
+    refund.owner == order.owner
+        && order.charges.iter().any(|charge| charge.channel_txn_id == refund.terms.channel_txn_id)
+}
+
 fn ended(refund: &Refund) -> RefundStatus {
-    if refund.fate.fails { RefundStatus::Failed } else { RefundStatus::Succeeded }
+    if refund.fate.abnormal {
+        RefundStatus::Abnormal
+    } else if refund.fate.fails {
+        RefundStatus::Failed
+    } else {
+        RefundStatus::Succeeded
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::book::Book;
-    use crate::order::Terms;
+    use crate::order::{Form, NewOrder, Terms};
+    use pay_types::ChannelCode;
 
     use super::*;
 
     fn now() -> OffsetDateTime {
         OffsetDateTime::from_unix_timestamp(1_767_240_006).unwrap()
+    }
+
+    fn owner(account: &str) -> Owner {
+        Owner::new(ChannelCode::Generic, account)
+    }
+
+    fn asked(account: &str, terms: RefundTerms) -> NewRefund {
+        NewRefund { owner: owner(account), key: terms.refund_no.clone(), terms }
     }
 
     /// A book with one order of 500, paid twice; gives its transactions.
@@ -235,7 +297,8 @@ mod tests {
             expire_at: now().saturating_add(time::Duration::hours(1)),
             notify_url: "http://h/n".to_owned(),
         };
-        let _ = book.make("main", terms, now());
+        let form = Form::Generic;
+        let _ = book.make(NewOrder { owner: owner("main"), key: "P1".to_owned(), form, terms }, now());
         book.charge("P1", now()).unwrap();
         let (order, _) = book.charge_again("P1", now()).unwrap();
         (book, order.charges.into_iter().map(|charge| charge.channel_txn_id).collect())
@@ -250,6 +313,7 @@ mod tests {
             currency: "CNY".to_owned(),
             reason: "LATE_SUCCESS".to_owned(),
             notify_url: "http://h/n".to_owned(),
+            metadata: BTreeMap::new(),
         }
     }
 
@@ -257,14 +321,20 @@ mod tests {
     fn one_number_is_one_refund_and_never_more_than_its_transaction() {
         let (book, txns) = book();
         let (first, second) = (txns[0].as_str(), txns[1].as_str());
-        assert!(matches!(book.refund("main", terms("R1", second, 300), now()), MadeRefund::New(_)));
-        assert!(matches!(book.refund("main", terms("R1", second, 300), now()), MadeRefund::Same(_)));
-        assert!(matches!(book.refund("main", terms("R1", second, 200), now()), MadeRefund::TermsDiffer));
-        assert!(matches!(book.refund("main", terms("R2", second, 201), now()), MadeRefund::Exceeds));
-        assert!(matches!(book.refund("main", terms("R2", second, 200), now()), MadeRefund::New(_)));
-        assert!(matches!(book.refund("main", terms("R3", first, 500), now()), MadeRefund::New(_)));
-        assert!(matches!(book.refund("main", terms("R4", "T0", 1), now()), MadeRefund::NoTransaction));
-        assert!(matches!(book.refund("second", terms("R5", first, 1), now()), MadeRefund::NoTransaction));
+        assert!(matches!(book.refund(asked("main", terms("R1", second, 300)), now()), MadeRefund::New(_)));
+        assert!(matches!(book.refund(asked("main", terms("R1", second, 300)), now()), MadeRefund::Same(_)));
+        assert!(matches!(
+            book.refund(asked("main", terms("R1", second, 200)), now()),
+            MadeRefund::TermsDiffer
+        ));
+        assert!(matches!(book.refund(asked("main", terms("R2", second, 201)), now()), MadeRefund::Exceeds));
+        assert!(matches!(book.refund(asked("main", terms("R2", second, 200)), now()), MadeRefund::New(_)));
+        assert!(matches!(book.refund(asked("main", terms("R3", first, 500)), now()), MadeRefund::New(_)));
+        assert!(matches!(book.refund(asked("main", terms("R4", "T0", 1)), now()), MadeRefund::NoTransaction));
+        assert!(matches!(
+            book.refund(asked("second", terms("R5", first, 1)), now()),
+            MadeRefund::NoTransaction
+        ));
         let view = book.view(true, now());
         assert_eq!(
             (view.totals.refunds, view.totals.refund_calls, view.totals.refunded["CNY"]),
@@ -272,18 +342,18 @@ mod tests {
         );
         assert_eq!((view.orders[0].refunds, view.orders[0].refunded), (3, 1000));
         assert_eq!((view.refunds[0].refund_no.as_str(), view.refunds[0].calls), ("R1", 3));
-        assert!(book.query_refund("second", "R1").is_none(), "another account's refund is not shown");
+        assert!(book.query_refund(&owner("second"), "R1").is_none(), "another account's refund is not shown");
     }
 
     #[test]
     fn a_refund_that_failed_gives_its_money_free() {
         let (book, txns) = book();
         book.set_plan(serde_json::from_str(r#"{"refund":{"fail_percent":100,"done_ms":[5,5]}}"#).unwrap());
-        assert!(matches!(book.refund("main", terms("R1", &txns[0], 500), now()), MadeRefund::New(_)));
-        assert_eq!(book.query_refund("main", "R1").unwrap().status, RefundStatus::Accepted);
+        assert!(matches!(book.refund(asked("main", terms("R1", &txns[0], 500)), now()), MadeRefund::New(_)));
+        assert_eq!(book.query_refund(&owner("main"), "R1").unwrap().status, RefundStatus::Accepted);
         assert_eq!(book.finish_refund("R1", now()).unwrap().status, RefundStatus::Failed);
         book.set_plan(Plan::default());
-        assert!(matches!(book.refund("main", terms("R2", &txns[0], 500), now()), MadeRefund::New(_)));
+        assert!(matches!(book.refund(asked("main", terms("R2", &txns[0], 500)), now()), MadeRefund::New(_)));
         assert_eq!(book.finish_refund("R2", now()).unwrap().status, RefundStatus::Succeeded);
         assert_eq!(book.view(false, now()).totals.refunded["CNY"], 500);
     }

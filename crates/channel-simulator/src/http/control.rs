@@ -12,16 +12,19 @@ use axum::response::{IntoResponse as _, Response};
 use channel::generic::sign;
 use futures::StreamExt as _;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use pay_types::ChannelCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::app::Simulator;
 use crate::book::Refused;
-use crate::control_types::{DirectNotice, PayOptions, Received};
-use crate::message::{Fact, Message, text};
-use crate::order::{Order, Status};
+use crate::control_types::{DirectNotice, PayOptions, Received, RefundOptions};
+use crate::generic::{Fact, Message, text};
+use crate::letter::{Event, Letter, letters, post, post_copies};
+use crate::order::{Charge, Order, Status};
 use crate::plan::Plan;
+use crate::refund::{MadeRefund, RefundStatus};
 
 /// Most copies of one direct notice; a test of a flood needs more than a limit of a few hundred.
 const COPIES_MAX: u32 = 10_000;
@@ -120,12 +123,66 @@ pub(super) async fn fail(
     with_options(&body, |options| simulator.end(&pay_no, Status::Failed, options))
 }
 
+pub(super) async fn decline(
+    State(simulator): State<Arc<Simulator>>,
+    Path(pay_no): Path<String>,
+    body: Bytes,
+) -> Response {
+    with_options(&body, |options| simulator.decline(&pay_no, options))
+}
+
+/// The payer's side meets the order, as by opening or scanning.
+pub(super) async fn meet(State(simulator): State<Arc<Simulator>>, Path(pay_no): Path<String>) -> Response {
+    simulator.book.meet(&pay_no);
+    order(State(simulator), Path(pay_no)).await
+}
+
+/// Gives money back from the channel's side.
+pub(super) async fn refund(
+    State(simulator): State<Arc<Simulator>>,
+    Path(pay_no): Path<String>,
+    body: Bytes,
+) -> Response {
+    let options = if body.is_empty() { Ok(RefundOptions::default()) } else { read::<RefundOptions>(&body) };
+    let options = match options {
+        Ok(options) => options,
+        Err(error) => return refuse(StatusCode::UNPROCESSABLE_ENTITY, &error),
+    };
+    match simulator.refund_here(&pay_no, &options) {
+        Ok(MadeRefund::New(refund) | MadeRefund::Same(refund)) => Json(refund.view()).into_response(),
+        Ok(_) => refuse(StatusCode::CONFLICT, "the order has no such transaction, or less is left of it"),
+        Err(refused) => shown(Err(refused)),
+    }
+}
+
+/// Ends a refund by a person's word.
+pub(super) async fn set_refund(
+    State(simulator): State<Arc<Simulator>>,
+    Path((refund_no, word)): Path<(String, String)>,
+) -> Response {
+    let status = match word.as_str() {
+        "succeed" => RefundStatus::Succeeded,
+        "fail" => RefundStatus::Failed,
+        "abnormal" => RefundStatus::Abnormal,
+        _ => return refuse(StatusCode::NOT_FOUND, "a refund can be told to succeed, fail or abnormal"),
+    };
+    match simulator.set_refund(&refund_no, status) {
+        Some(refund) => Json(refund.view()).into_response(),
+        None => refuse(StatusCode::NOT_FOUND, "the book has no such refund"),
+    }
+}
+
 /// Sends a notice of the caller's making, and tells what came back, copy by copy.
 pub(super) async fn notices(State(simulator): State<Arc<Simulator>>, body: Bytes) -> Response {
     let notice = match read::<DirectNotice>(&body) {
         Ok(notice) => notice,
         Err(error) => return refuse(StatusCode::UNPROCESSABLE_ENTITY, &error),
     };
+    let order = notice.pay_no.as_deref().and_then(|no| simulator.book.find(no, simulator.clock.now()));
+    let channel = notice.channel.as_deref().or_else(|| order.as_ref().map(|o| o.owner.channel.as_str()));
+    if channel.is_some_and(|channel| channel != ChannelCode::Generic.as_str()) {
+        return direct(&simulator, &notice, order).await;
+    }
     let message = match message(&simulator, &notice) {
         Ok(message) => message,
         Err(error) => return refuse(StatusCode::UNPROCESSABLE_ENTITY, error),
@@ -144,23 +201,73 @@ pub(super) async fn notices(State(simulator): State<Arc<Simulator>>, body: Bytes
     });
     let http = &simulator.http;
     let answers: Vec<Received> = futures::stream::iter(messages)
-        .map(|message| async move { message.send(http).await })
+        .map(|message| post(http, message.method.clone(), message.url.clone(), message.sealed()))
         .buffered(usize::try_from(parallel).unwrap_or(1))
         .collect()
         .await;
     Json(json!({ "answers": answers })).into_response()
 }
 
+/// A notice of another channel than the generic one: about an order of the book, with some of its terms changed.
+async fn direct(simulator: &Simulator, notice: &DirectNotice, order: Option<Order>) -> Response {
+    let Some(mut order) = order else {
+        return refuse(StatusCode::UNPROCESSABLE_ENTITY, "pay_no must be an order of the book");
+    };
+    let first = order.charges.first().map(|charge| charge.channel_txn_id.clone());
+    let id = notice.channel_txn_id.clone().or(first);
+    let charge = Charge {
+        channel_txn_id: id.unwrap_or_else(|| simulator.book.ids().no_transaction(order.owner.channel)),
+        at: simulator.clock.now(),
+    };
+    order.terms.amount = notice.amount.unwrap_or(order.terms.amount);
+    if let Some(account) = &notice.account {
+        order.owner.account.clone_from(account);
+    }
+    let event = match notice.event.as_deref() {
+        None | Some("payment.succeeded") => Event::Paid(&charge),
+        Some("payment.closed") => Event::Closed,
+        Some("payment.failed") => Event::Failed,
+        Some("payment.declined") => Event::Declined,
+        Some(_) => return refuse(StatusCode::UNPROCESSABLE_ENTITY, "event is none of these"),
+    };
+    let told: Vec<Letter> = letters(simulator, &order, event, None);
+    let to = notice.url.as_deref().unwrap_or(&order.terms.notify_url);
+    let Ok(url) = reqwest::Url::parse(to) else {
+        return refuse(StatusCode::UNPROCESSABLE_ENTITY, "url is no address");
+    };
+    let offset = time::Duration::seconds(notice.timestamp_offset_s);
+    let at = simulator.clock.now().checked_add(offset).unwrap_or_else(|| simulator.clock.now());
+    let copies = notice.repeats.unwrap_or(1).clamp(1, COPIES_MAX);
+    let at_once = notice.parallel.unwrap_or(1).clamp(1, PARALLEL_MAX);
+    let mut answers = Vec::new();
+    for letter in told {
+        let mut sealed = letter.seal(&url, at, notice.signature);
+        if let Some(body) = &notice.body {
+            sealed.body = Bytes::from(body.clone());
+        }
+        let at_once = usize::try_from(at_once).unwrap_or(1);
+        answers.extend(post_copies(&simulator.http, &url, &sealed, copies, at_once).await);
+    }
+    simulator.book.count(|totals| {
+        let sent = u64::try_from(answers.len()).unwrap_or(u64::MAX);
+        totals.direct_notices = totals.direct_notices.saturating_add(sent);
+    });
+    Json(json!({ "answers": answers })).into_response()
+}
+
 fn message(simulator: &Simulator, notice: &DirectNotice) -> Result<Message, &'static str> {
     let now = simulator.clock.now();
     let order = notice.pay_no.as_deref().and_then(|pay_no| simulator.book.find(pay_no, now));
-    let account =
-        match notice.account.as_deref().or_else(|| order.as_ref().map(|order| order.account.as_str())) {
-            Some(name) => {
-                simulator.account(name).ok_or("account is in no [[account]] table of channel generic")?
-            }
-            None => simulator.accounts.first().ok_or("there is no account")?,
-        };
+    let account = match notice
+        .account
+        .as_deref()
+        .or_else(|| order.as_ref().map(|order| order.owner.account.as_str()))
+    {
+        Some(name) => {
+            simulator.account(name).ok_or("account is in no [[account]] table of channel generic")?
+        }
+        None => simulator.accounts.first().ok_or("there is no account")?,
+    };
     let url = notice
         .url
         .as_deref()
@@ -201,9 +308,9 @@ fn body(simulator: &Simulator, notice: &DirectNotice, order: Option<&Order>) -> 
     let terms = order.map(|order| &order.terms);
     let event = pick(&notice.event, None, &|| "payment.succeeded".to_owned());
     let first_charge = order.and_then(|order| order.charges.first()).map(|c| c.channel_txn_id.clone());
-    let channel_txn_id = pick(&notice.channel_txn_id, first_charge, &|| simulator.book.id('T'));
+    let channel_txn_id = pick(&notice.channel_txn_id, first_charge, &|| simulator.book.ids().id("T"));
     Fact {
-        notify_id: &pick(&notice.notify_id, None, &|| simulator.book.id('N')),
+        notify_id: &pick(&notice.notify_id, None, &|| simulator.book.ids().id("N")),
         event: &event,
         merchant_id: &pick(&notice.merchant_id, terms.map(|t| t.merchant_id.clone()), &|| "M1".to_owned()),
         pay_no: notice.pay_no.as_deref().unwrap_or_default(),

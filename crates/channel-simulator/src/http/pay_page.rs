@@ -11,7 +11,9 @@ use crate::app::Simulator;
 use crate::control_types::PayOptions;
 use crate::order::{Order, Status};
 
-pub(super) async fn show(State(simulator): State<Arc<Simulator>>, Path(pay_no): Path<String>) -> Response {
+pub(crate) async fn show(State(simulator): State<Arc<Simulator>>, Path(pay_no): Path<String>) -> Response {
+    // Whoever opens the page has met the order.
+    simulator.book.meet(&pay_no);
     match simulator.book.find(&pay_no, simulator.clock.now()) {
         Some(order) => page(StatusCode::OK, &order_body(&order)),
         None => page(StatusCode::NOT_FOUND, "<h1>No such order<br><small>没有这个订单</small></h1>"),
@@ -30,7 +32,10 @@ fn order_body(order: &Order) -> String {
         .and_then(|currency| Money::try_new(order.terms.amount, currency))
         .map_or_else(|_| order.terms.amount.to_string(), |money| money.to_string());
     let action = match order.status {
-        Status::Created => "<form method=\"post\"><button>Pay &nbsp; 支付</button></form>".to_owned(),
+        Status::Created => format!(
+            "<form method=\"post\" action=\"/pay/{}\"><button>Pay &nbsp; 支付</button></form>",
+            escaped(&order.key)
+        ),
         Status::Paid => {
             let txn = order.charges.first().map(|charge| escaped(&charge.channel_txn_id)).unwrap_or_default();
             format!("<p class=\"done\">Paid &nbsp; 已支付</p><p><small>{txn}</small></p>")

@@ -1,4 +1,4 @@
-//! A notice on the wire: its body, its signature, its one exchange.
+//! A notice of the generic channel: its body and its signature.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::control_types::{Received, Signature};
+use crate::app::Simulator;
+use crate::control_types::Signature;
+use crate::letter::{Event, Sealed};
 use crate::order::Order;
-
-/// Largest part of an answer that is kept for the caller.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+use crate::refund::RefundStatus;
 
 /// What a notice says.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ impl Message {
             .or_else(|| self.account.current_key())
             .expect("a generic notice is made for an account of the generic channel");
         let body = match self.signature {
-            Signature::Wrong => Bytes::from_static(b"something else"),
+            Signature::Wrong | Signature::Probe => Bytes::from_static(b"something else"),
             Signature::Valid | Signature::Missing => self.body.clone(),
         };
         let mut headers = HeaderMap::new();
@@ -138,30 +138,61 @@ impl Message {
         headers
     }
 
-    /// Sends it once.
-    pub(crate) async fn send(&self, http: &reqwest::Client) -> Received {
-        let request = http
-            .request(self.method.clone(), self.url.clone())
-            .headers(self.signed_headers())
-            .body(self.body.clone());
-        let mut response = match request.send().await {
-            Ok(response) => response,
-            Err(error) => return Received { status: None, body: error.without_url().to_string() },
-        };
-        let status = Some(response.status().as_u16());
-        let mut body = Vec::new();
-        while let Ok(Some(chunk)) = response.chunk().await {
-            if body.len().saturating_add(chunk.len()) > ANSWER_BYTES_MAX {
-                break;
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Received { status, body: String::from_utf8_lossy(&body).into_owned() }
+    /// As it goes on the wire.
+    pub(crate) fn sealed(&self) -> Sealed {
+        Sealed { headers: self.signed_headers(), body: self.body.clone() }
     }
 }
 
-impl Received {
-    pub(crate) fn is_acked(&self) -> bool {
-        self.status.is_some_and(|status| (200..300).contains(&status))
+/// A notice that is signed anew for each sending.
+#[derive(Debug, Clone)]
+pub(crate) struct Letter {
+    account: Arc<Account>,
+    body: Bytes,
+}
+
+impl Letter {
+    pub(crate) fn seal(&self, url: &reqwest::Url, at: OffsetDateTime, signature: Signature) -> Sealed {
+        let message = Message::new(Arc::clone(&self.account), url.clone(), self.body.clone(), at);
+        Message { signature, ..message }.sealed()
     }
+}
+
+/// The notice about an event; `None` where the channel has no word for it.
+pub(crate) fn letters(simulator: &Simulator, order: &Order, event: Event<'_>) -> Option<Letter> {
+    let account = Arc::clone(simulator.account(&order.owner.account)?);
+    let notify_id = simulator.book.ids().id("N");
+    let about = |event| Fact::about(order, event, &notify_id);
+    let body = match event {
+        Event::Paid(charge) => Fact {
+            channel_txn_id: &charge.channel_txn_id,
+            occurred_at: text(charge.at),
+            ..about("payment.succeeded")
+        }
+        .body(),
+        // An older message about a paid order says what was true before the payment.
+        Event::Closed if !order.charges.is_empty() => {
+            Fact { occurred_at: text(order.created_at), ..about("payment.closed") }.body()
+        }
+        Event::Closed => about("payment.closed").body(),
+        Event::Failed => about("payment.failed").body(),
+        Event::Declined => return None,
+        Event::Refund { refund, .. } => {
+            let event = match refund.status {
+                RefundStatus::Accepted => return None,
+                RefundStatus::Succeeded => "refund.succeeded",
+                RefundStatus::Failed => "refund.failed",
+                RefundStatus::Abnormal => "refund.abnormal",
+            };
+            Fact {
+                channel_txn_id: &refund.terms.channel_txn_id,
+                amount: refund.terms.amount,
+                occurred_at: text(refund.changed_at),
+                refund: Some((&refund.terms.refund_no, &refund.channel_refund_no)),
+                ..about(event)
+            }
+            .body()
+        }
+    };
+    Some(Letter { account, body })
 }

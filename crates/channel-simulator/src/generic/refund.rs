@@ -8,12 +8,12 @@ use pay_types::{ChannelAccount, Currency, Money};
 use serde_json::{Value, json};
 
 use crate::app::Simulator;
-use crate::http::channel::{HANG_MAX, NUMBER_BYTES_MAX, authenticate, dropped, error, pause, respond};
-use crate::message::text;
-use crate::plan::CreateFault;
-use crate::refund::{MadeRefund, Refund, RefundTerms};
+use crate::fault::Answers;
+use crate::generic::call::{NUMBER_BYTES_MAX, authenticate, error, owner, respond, spoilt};
+use crate::generic::notice::text;
+use crate::refund::{MadeRefund, NewRefund, Refund, RefundTerms};
 
-pub(super) async fn create(State(simulator): State<Arc<Simulator>>, request: Request) -> Response {
+pub(crate) async fn create(State(simulator): State<Arc<Simulator>>, request: Request) -> Response {
     let (account, body) = match authenticate(&simulator, request).await {
         Ok(call) => call,
         Err(response) => return response,
@@ -23,7 +23,8 @@ pub(super) async fn create(State(simulator): State<Arc<Simulator>>, request: Req
         Ok(terms) => terms,
         Err(field) => return respond(422, error("FIELD_INVALID", field)),
     };
-    let made = simulator.book.refund(account.account().as_str(), terms, simulator.clock.now());
+    let asked = NewRefund { owner: owner(&account), key: terms.refund_no.clone(), terms };
+    let made = simulator.book.refund(asked, simulator.clock.now());
     let refund = match made {
         MadeRefund::Same(refund) => return respond(200, show(&refund)),
         MadeRefund::TermsDiffer => {
@@ -40,18 +41,15 @@ pub(super) async fn create(State(simulator): State<Arc<Simulator>>, request: Req
         MadeRefund::New(refund) => refund,
     };
     simulator.refunded(&refund);
-    match refund.fate.fault {
-        CreateFault::None | CreateFault::ErrorBeforeCommit => respond(200, show(&refund)),
-        CreateFault::ErrorAfterCommit => respond(500, error("SYSTEM_ERROR", "the refund may exist")),
-        CreateFault::DropAfterCommit => dropped(),
-        CreateFault::HangAfterCommit => {
-            pause(&simulator, HANG_MAX).await;
-            dropped()
-        }
-    }
+    let answers = Answers {
+        truth: || respond(200, show(&refund)),
+        failed: || respond(500, error("SYSTEM_ERROR", "the refund may exist")),
+        spoilt: || spoilt(&simulator, &account, 200, &show(&refund)),
+    };
+    answers.befall(&simulator, 0, refund.fate.fault).await
 }
 
-pub(super) async fn query(
+pub(crate) async fn query(
     State(simulator): State<Arc<Simulator>>,
     Path(refund_no): Path<String>,
     request: Request,
@@ -60,7 +58,7 @@ pub(super) async fn query(
         Ok((account, _)) => account,
         Err(response) => return response,
     };
-    match simulator.book.query_refund(account.account().as_str(), &refund_no) {
+    match simulator.book.query_refund(&owner(&account), &refund_no) {
         Some(refund) => respond(&simulator, &account, 200, &show(&refund)),
         None => {
             let json = error("REFUND_NOT_FOUND", "no such number of this account");

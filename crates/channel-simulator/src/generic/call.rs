@@ -1,7 +1,6 @@
 //! The channel's own calls: signed in, signed out.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -11,20 +10,18 @@ use channel::generic::sign::{self, Covered, Stamp};
 use channel::{Account, NoticeError};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
-use pay_types::{ChannelAccount, Currency, Money};
+use pay_types::{ChannelAccount, ChannelCode, Currency, Money};
 use serde_json::{Value, json};
 
 use crate::app::Simulator;
 use crate::book::{Call, Made};
-use crate::deliver::Work;
-use crate::message::text;
-use crate::order::{Order, Terms};
-use crate::plan::CreateFault;
+use crate::fault::Answers;
+use crate::generic::notice::text;
+use crate::order::{Form, NewOrder, Order, Terms};
+use crate::sides::Owner;
 
 /// Largest call; an order is a few hundred bytes.
 const CALL_BYTES_MAX: usize = 64 * 1024;
-/// A call that hangs on purpose ends at last, so that a forgotten one holds no connection for ever.
-pub(super) const HANG_MAX: Duration = Duration::from_secs(120);
 /// Longest number that an order or a refund may have.
 pub(super) const NUMBER_BYTES_MAX: usize = 64;
 
@@ -41,7 +38,8 @@ pub(super) async fn create(
         Ok(terms) => terms,
         Err(field) => return respond(422, error("FIELD_INVALID", field)),
     };
-    let order = match simulator.book.make(account.account().as_str(), terms, simulator.clock.now()) {
+    let asked = NewOrder { owner: owner(&account), key: terms.pay_no.clone(), form: Form::Generic, terms };
+    let order = match simulator.book.make(asked, simulator.clock.now()) {
         Made::Same(order) => return respond(200, show(&simulator, &order)),
         Made::TermsDiffer => return respond(409, error("TERMS_DIFFER", "the number exists on other terms")),
         Made::Expired => return respond(422, error("ORDER_EXPIRED", "expire_at is in the past")),
@@ -49,19 +47,18 @@ pub(super) async fn create(
         Made::FailedBeforeCommit => return respond(500, error("SYSTEM_ERROR", "nothing was done")),
         Made::New(order) => order,
     };
-    if let Some(wait) = order.fate.auto_pay_ms {
-        simulator.put(Duration::from_millis(wait), Work::Pay { pay_no: order.terms.pay_no.clone() });
-    }
-    pause(&simulator, Duration::from_millis(order.fate.create_delay_ms)).await;
-    match order.fate.create_fault {
-        CreateFault::None | CreateFault::ErrorBeforeCommit => respond(200, show(&simulator, &order)),
-        CreateFault::ErrorAfterCommit => respond(500, error("SYSTEM_ERROR", "the order may exist")),
-        CreateFault::DropAfterCommit => dropped(),
-        CreateFault::HangAfterCommit => {
-            pause(&simulator, HANG_MAX).await;
-            dropped()
-        }
-    }
+    simulator.made(&order);
+    let answers = Answers {
+        truth: || respond(200, show(&simulator, &order)),
+        failed: || respond(500, error("SYSTEM_ERROR", "the order may exist")),
+        spoilt: || spoilt(&simulator, &account, 200, &show(&simulator, &order)),
+    };
+    answers.befall(&simulator, order.fate.create_delay_ms, order.fate.create_fault).await
+}
+
+/// Whose the account's orders are.
+pub(super) fn owner(account: &Account) -> Owner {
+    Owner::new(ChannelCode::Generic, account.account().as_str())
 }
 
 pub(super) async fn query(
@@ -85,7 +82,7 @@ async fn about(simulator: &Simulator, pay_no: &str, call: Call, request: axum::e
         Ok((account, _)) => account,
         Err(response) => return response,
     };
-    match simulator.book.call(account.account().as_str(), pay_no, call, simulator.clock.now()) {
+    match simulator.book.call(&owner(&account), pay_no, call, simulator.clock.now()) {
         Some(order) => respond(simulator, &account, 200, &show(simulator, &order)),
         None => {
             respond(simulator, &account, 404, &error("ORDER_NOT_FOUND", "no such number of this account"))
@@ -170,13 +167,27 @@ pub(super) fn error(code: &str, message: &str) -> Value {
 
 /// An answer under the account's current key.
 pub(super) fn respond(simulator: &Simulator, account: &Account, status: u16, json: &Value) -> Response {
+    signed(simulator, account, status, json, json.to_string().as_bytes())
+}
+
+/// An answer under the signature of another.
+pub(super) fn spoilt(simulator: &Simulator, account: &Account, status: u16, json: &Value) -> Response {
+    signed(simulator, account, status, json, b"something else")
+}
+
+fn signed(
+    simulator: &Simulator,
+    account: &Account,
+    status: u16,
+    json: &Value,
+    covered_body: &[u8],
+) -> Response {
     let mut response = unsigned(status, json);
     let nonce = sign::fresh_nonce();
     let stamp = Stamp { at: simulator.clock.now(), nonce: &nonce };
-    let body = json.to_string();
     let covered = Covered::Answer { status };
     let key = account.current_key().expect("generic calls are answered for accounts of the generic channel");
-    sign::sign(response.headers_mut(), key, covered, stamp, body.as_bytes());
+    sign::sign(response.headers_mut(), key, covered, stamp, covered_body);
     response
 }
 
@@ -185,21 +196,4 @@ fn unsigned(status: u16, json: &Value) -> Response {
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
-}
-
-/// An answer that breaks off: the client sees a lost connection.
-pub(super) fn dropped() -> Response {
-    let broken =
-        futures::stream::once(async { Err::<Bytes, _>(std::io::Error::other("dropped on purpose")) });
-    Response::new(Body::from_stream(broken))
-}
-
-/// Waits, but not past the end of the service.
-pub(super) async fn pause(simulator: &Simulator, wait: Duration) {
-    if !wait.is_zero() {
-        tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            () = simulator.stopping.cancelled() => {}
-        }
-    }
 }
