@@ -15,6 +15,7 @@ use crate::config::Settings;
 use crate::deliver::{self, Queue};
 use crate::error::Error;
 use crate::http;
+use crate::serve;
 use crate::sides::{self, Owner, Sides};
 use crate::{alipay, stripe, wechatpay};
 
@@ -96,6 +97,7 @@ impl App {
             .no_proxy()
             .timeout(Duration::from_millis(settings.notice_ms_max))
             .tcp_nodelay(true)
+            .http1_title_case_headers()
             .user_agent("channel-simulator")
             .build()?;
         let simulator = Simulator {
@@ -130,28 +132,14 @@ impl App {
     /// Serves until `shutdown`, then finishes what is in hand. Waiting notices are forgotten with the book.
     ///
     /// # Errors
-    /// [`Error::Serve`].
+    /// None so far: the form is that of all services.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         let _admin = self.admin_stop.drop_guard();
         let work = deliver::run(Arc::clone(&self.simulator), shutdown.clone());
         let work = service_kit::task::spawn("channel_simulator.deliver", work);
         let router = http::router(Arc::clone(&self.simulator));
-        let served = axum::serve(self.listener, router.into_make_service_with_connect_info::<SocketAddr>())
-            .with_graceful_shutdown({
-                let (stopping, shutdown) = (self.simulator.stopping.clone(), shutdown.clone());
-                async move {
-                    shutdown.cancelled().await;
-                    stopping.cancel();
-                }
-            });
-        let drained = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(shutdown::DRAIN_MAX).await;
-        };
-        tokio::select! {
-            served = served.into_future() => served.map_err(Error::Serve)?,
-            () = drained => tracing::warn!("connections were cut: they did not end in time"),
-        }
+        let stopping = self.simulator.stopping.clone();
+        serve::run(self.listener, router, shutdown, stopping).await;
         if tokio::time::timeout(shutdown::DRAIN_MAX, work).await.is_err() {
             tracing::warn!("notices in hand were cut: they did not end in time");
         }

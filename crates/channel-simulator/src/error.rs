@@ -32,6 +32,4 @@ pub enum Error {
     },
     #[error("the HTTP client for notices cannot be built")]
     Http(#[from] reqwest::Error),
-    #[error("the HTTP server ended")]
-    Serve(#[source] std::io::Error),
 }

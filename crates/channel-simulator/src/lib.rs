@@ -29,6 +29,7 @@ mod wechatpay;
 
 mod control_types;
 mod http;
+mod serve;
 
 pub use app::App;
 pub use config::Settings;
