@@ -67,6 +67,10 @@ gates: build ## switch each gate off in turn, and print what then goes wrong (ab
 chaos: build ## break lines and kill processes under load: SEED=… MINUTES=…; ARGS="--kill-points --rounds 20"
 	@deploy/local/prove.sh chaos $(if $(SEED),--seed $(SEED)) --seconds $$(($(or $(MINUTES),1) * 60)) $(ARGS)
 
+.PHONY: interop
+interop: build ## let client libraries that no one here wrote judge us (needs Java with Maven, Python and npm)
+	@interop/run.sh
+
 ##@ Change it
 
 .PHONY: build

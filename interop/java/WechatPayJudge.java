@@ -28,13 +28,11 @@ import com.wechat.pay.java.service.refund.model.AmountReq;
 import com.wechat.pay.java.service.refund.model.CreateRequest;
 import com.wechat.pay.java.service.refund.model.QueryByOutRefundNoRequest;
 import com.wechat.pay.java.service.refund.model.Status;
-import java.io.ByteArrayInputStream;
 import java.net.URI;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.security.PublicKey;
-import java.security.cert.CertificateFactory;
 import java.security.cert.X509Certificate;
 import java.time.Instant;
 import java.time.LocalDate;
@@ -49,11 +47,23 @@ import okhttp3.Request;
 
 /** WeChat Pay's own Java library, with certificates and with public keys. */
 final class WechatPayJudge {
-  private static final String MCHID = "1900000001";
-  private static final String APPID = "wx0000000000000001";
   private static final String PUBLIC_KEY_ID = "PUB_KEY_ID_0119000000012026010100000000";
 
   private WechatPayJudge() {}
+
+  /** An account of ours: the simulator signs notices to `main` under its certificate and those to `second` under its public key. */
+  private record Merchant(String account, String mchid, String appid) {
+    String key(String name) throws Exception {
+      return World.key("wechatpay-" + account + "." + name);
+    }
+
+    String notifyUrl() {
+      return World.RECEIVER + "/v1/callbacks/wechatpay/" + account;
+    }
+  }
+
+  private static final Merchant MAIN = new Merchant("main", "1900000001", "wx0000000000000001");
+  private static final Merchant SECOND = new Merchant("second", "1900000002", "wx0000000000000002");
 
   /** A client that calls the simulator in place of the address that is built into the library. */
   private static OkHttpClient redirected() {
@@ -66,33 +76,25 @@ final class WechatPayJudge {
   }
 
   static void drive() throws Exception {
-    String dir = System.getenv("KEYS");
-    Config certificates = new RSAConfig.Builder().merchantId(MCHID)
-        .privateKeyFromPath(dir + "/wechatpay-main.merchant.private.pem")
-        .merchantSerialNumber(World.key("wechatpay-main.merchant.serial"))
-        .wechatPayCertificatesFromPath(dir + "/wechatpay-main.platform.certificate.pem").build();
-    drive("java wechatpay-java (certificate)", certificates);
-    drive("java wechatpay-java (public key)", publicKeys());
-    World.check("java wechatpay-java (certificate)", "notice", () -> notice("JWC"));
+    Config certificates = new RSAConfig.Builder().merchantId(MAIN.mchid())
+        .privateKey(MAIN.key("merchant.private.pem")).merchantSerialNumber(MAIN.key("merchant.serial"))
+        .wechatPayCertificates(MAIN.key("platform.certificate.pem")).build();
+    RSAPublicKeyConfig publicKeys = new RSAPublicKeyConfig.Builder().merchantId(SECOND.mchid())
+        .privateKey(SECOND.key("merchant.private.pem")).merchantSerialNumber(SECOND.key("merchant.serial"))
+        .publicKey(SECOND.key("public-key.public.pem")).publicKeyId(PUBLIC_KEY_ID.replace(MAIN.mchid(), SECOND.mchid()))
+        .apiV3Key(SECOND.key("api-v3-key")).build();
+    drive("java wechatpay-java (certificate)", MAIN, certificates, certificateParser());
+    drive("java wechatpay-java (public key)", SECOND, publicKeys, new NotificationParser(publicKeys));
   }
 
-  private static RSAPublicKeyConfig publicKeys() throws Exception {
-    String dir = System.getenv("KEYS");
-    return new RSAPublicKeyConfig.Builder().merchantId(MCHID)
-        .privateKeyFromPath(dir + "/wechatpay-main.merchant.private.pem")
-        .merchantSerialNumber(World.key("wechatpay-main.merchant.serial"))
-        .publicKeyFromPath(dir + "/wechatpay-main.public-key.public.pem").publicKeyId(PUBLIC_KEY_ID)
-        .apiV3Key(World.key("wechatpay-main.api-v3-key")).build();
-  }
-
-  private static void drive(String library, Config config) {
+  private static void drive(String library, Merchant us, Config config, NotificationParser parser) {
     HttpClient http = new DefaultHttpClientBuilder().config(config).okHttpClient(redirected()).build();
     NativePayService pay = new NativePayService.Builder().config(config).httpClient(http).build();
     RefundService refunds = new RefundService.Builder().config(config).httpClient(http).build();
     String number = World.number("JW");
     World.check(library, "create", () -> {
-      World.that(pay.prepay(order(number)).getCodeUrl().startsWith("http"), "a code");
-      PrepayRequest other = order(number);
+      World.that(pay.prepay(order(us, number)).getCodeUrl().startsWith("http"), "a code");
+      PrepayRequest other = order(us, number);
       other.getAmount().setTotal(1001);
       try {
         pay.prepay(other);
@@ -101,18 +103,28 @@ final class WechatPayJudge {
         World.same("OUT_TRADE_NO_USED", refused.getErrorCode());
       }
     });
-    World.check(library, "query", () -> World.same("NOTPAY", query(pay, number).getTradeState().name()));
+    World.check(library, "query", () -> World.same("NOTPAY", query(us, pay, number).getTradeState().name()));
     World.check(library, "paid", () -> {
       World.control("orders/" + number + "/pay", "{}");
-      Transaction transaction = query(pay, number);
+      Transaction transaction = query(us, pay, number);
       World.same("SUCCESS", transaction.getTradeState().name());
       World.same(1000, transaction.getAmount().getTotal());
+    });
+    World.check(library, "notice", () -> {
+      World.Recorded found =
+          World.notice(one -> one.path().endsWith("wechatpay/" + us.account()) && isAbout(parser, one, number));
+      try {
+        parser.parse(param(found, found.text() + " "), Transaction.class);
+      } catch (RuntimeException refused) {
+        return;
+      }
+      throw new AssertionError("a forged notice is parsed");
     });
     World.check(library, "refund", () -> {
       CreateRequest request = new CreateRequest();
       request.setOutTradeNo(number);
       request.setOutRefundNo("R" + number);
-      request.setNotifyUrl(World.RECEIVER + "/v1/callbacks/wechatpay/main");
+      request.setNotifyUrl(us.notifyUrl());
       AmountReq amount = new AmountReq();
       amount.setRefund(300L);
       amount.setTotal(1000L);
@@ -138,49 +150,23 @@ final class WechatPayJudge {
     World.check(library, "close", () -> {
       String browser = World.number("JH");
       H5Service h5 = new H5Service.Builder().config(config).httpClient(http).build();
-      World.that(h5.prepay(h5Order(browser)).getH5Url().startsWith("http"), "an address");
+      World.that(h5.prepay(h5Order(us, browser)).getH5Url().startsWith("http"), "an address");
       CloseOrderRequest close = new CloseOrderRequest();
-      close.setMchid(MCHID);
+      close.setMchid(us.mchid());
       close.setOutTradeNo(browser);
       pay.closeOrder(close);
-      World.same("CLOSED", query(pay, browser).getTradeState().name());
+      World.same("CLOSED", query(us, pay, browser).getTradeState().name());
     });
-    if (library.contains("public")) {
-      World.check(library, "notice", () -> {
-        // The parser of this mode wants notices signed with the public key: the second account's key is another.
-        World.that(PemUtil.loadPublicKeyFromString(World.key("wechatpay-main.public-key.public.pem")) != null, "a key");
-        signedByLibrary(config);
-      });
-    }
   }
 
-  /** The simulator signs notices with the certificate's key: the parser is given that certificate. */
-  private static void notice(String prefix) throws Exception {
-    RSAPublicKeyConfig unused = publicKeys();
-    String number = World.number(prefix);
-    HttpClient http = new DefaultHttpClientBuilder().config(unused).okHttpClient(redirected()).build();
-    new NativePayService.Builder().config(unused).httpClient(http).build().prepay(order(number));
-    World.control("orders/" + number + "/pay", "{}");
-    String key = World.key("wechatpay-main.api-v3-key");
-    NotificationParser parser = parser(key);
-    World.Recorded found = World.notice(one -> one.path().contains("wechatpay") && isAbout(parser, one, number));
-    RequestParam forged = param(found, found.text().replace("TRANSACTION.SUCCESS", "TRANSACTION.SUCCESs"));
-    try {
-      parser.parse(forged, Transaction.class);
-    } catch (RuntimeException refused) {
-      return;
-    }
-    throw new AssertionError("a forged notice is parsed");
-  }
-
-  private static NotificationParser parser(String key) throws Exception {
-    X509Certificate certificate = (X509Certificate) CertificateFactory.getInstance("X.509").generateCertificate(
-        new ByteArrayInputStream(World.key("wechatpay-main.platform.certificate.pem").getBytes(StandardCharsets.UTF_8)));
+  /** A parser for notices under the platform's certificate, without a call to fetch it. */
+  private static NotificationParser certificateParser() throws Exception {
+    X509Certificate certificate = PemUtil.loadX509FromString(MAIN.key("platform.certificate.pem"));
     String serial = PemUtil.getSerialNumber(certificate);
     Map<String, com.wechat.pay.java.core.cipher.Verifier> verifiers = new HashMap<>();
     verifiers.put("WECHATPAY2-SHA256-RSA2048", new RSAVerifier(certificate.getPublicKey(), serial));
     Map<String, com.wechat.pay.java.core.cipher.AeadCipher> ciphers = new HashMap<>();
-    ciphers.put("AEAD_AES_256_GCM", new AeadAesCipher(key.getBytes(StandardCharsets.UTF_8)));
+    ciphers.put("AEAD_AES_256_GCM", new AeadAesCipher(MAIN.key("api-v3-key").getBytes(StandardCharsets.UTF_8)));
     return new NotificationParser(verifiers, ciphers);
   }
 
@@ -200,20 +186,6 @@ final class WechatPayJudge {
         .build();
   }
 
-  /** The library's own parser takes what the library's own signer and cipher made: the ground under the sign mode. */
-  private static void signedByLibrary(Config config) throws Exception {
-    JsonObject fact = new JsonObject();
-    fact.addProperty("pay_no", "P00001");
-    fact.addProperty("txn", "T1");
-    fact.addProperty("amount", 1);
-    Signed signed = signed(fact, PUBLIC_KEY_ID, "wechatpay-main.public-key.private.pem");
-    Map<String, String> headers = new HashMap<>();
-    signed.headers().forEach((name, value) -> headers.put(name.toLowerCase(), value));
-    World.Recorded one = new World.Recorded("POST", "", headers, signed.body().getBytes(StandardCharsets.UTF_8));
-    NotificationParser parser = new NotificationParser((RSAPublicKeyConfig) config);
-    World.same("P00001", parser.parse(param(one, one.text()), Transaction.class).getOutTradeNo());
-  }
-
   private record Signed(Map<String, String> headers, String body) {}
 
   private static Signed signed(JsonObject fact, String serial, String keyFile) throws Exception {
@@ -222,8 +194,8 @@ final class WechatPayJudge {
     amount.addProperty("payer_total", fact.get("amount").getAsLong());
     amount.addProperty("currency", "CNY");
     JsonObject plain = new JsonObject();
-    plain.addProperty("appid", APPID);
-    plain.addProperty("mchid", MCHID);
+    plain.addProperty("appid", MAIN.appid());
+    plain.addProperty("mchid", MAIN.mchid());
     plain.addProperty("out_trade_no", fact.get("pay_no").getAsString());
     plain.addProperty("transaction_id", fact.get("txn").getAsString());
     plain.addProperty("trade_type", "NATIVE");
@@ -295,7 +267,7 @@ final class WechatPayJudge {
         while (matcher.find()) {
           parts.put(matcher.group(1), matcher.group(2));
         }
-        World.same(MCHID, parts.get("mchid"));
+        World.same(MAIN.mchid(), parts.get("mchid"));
         World.that(serial.equalsIgnoreCase(parts.get("serial_no")), "the serial is the merchant's");
         String text = one.method() + "\n" + one.path() + "\n" + parts.get("timestamp") + "\n" + parts.get("nonce_str")
             + "\n" + one.text() + "\n";
@@ -305,28 +277,28 @@ final class WechatPayJudge {
     World.that(count > 0, "no call of WeChat Pay was recorded");
   }
 
-  private static PrepayRequest order(String number) {
+  private static PrepayRequest order(Merchant us, String number) {
     Amount amount = new Amount();
     amount.setTotal(1000);
     PrepayRequest request = new PrepayRequest();
-    request.setAppid(APPID);
-    request.setMchid(MCHID);
+    request.setAppid(us.appid());
+    request.setMchid(us.mchid());
     request.setDescription("茶 tea");
     request.setOutTradeNo(number);
-    request.setNotifyUrl(World.RECEIVER + "/v1/callbacks/wechatpay/main");
+    request.setNotifyUrl(us.notifyUrl());
     request.setAmount(amount);
     return request;
   }
 
-  private static com.wechat.pay.java.service.payments.h5.model.PrepayRequest h5Order(String number) {
+  private static com.wechat.pay.java.service.payments.h5.model.PrepayRequest h5Order(Merchant us, String number) {
     var amount = new com.wechat.pay.java.service.payments.h5.model.Amount();
     amount.setTotal(100);
     var request = new com.wechat.pay.java.service.payments.h5.model.PrepayRequest();
-    request.setAppid(APPID);
-    request.setMchid(MCHID);
+    request.setAppid(us.appid());
+    request.setMchid(us.mchid());
     request.setDescription("茶 tea");
     request.setOutTradeNo(number);
-    request.setNotifyUrl(World.RECEIVER + "/v1/callbacks/wechatpay/main");
+    request.setNotifyUrl(us.notifyUrl());
     request.setAmount(amount);
     H5Info info = new H5Info();
     info.setType("Wap");
@@ -337,9 +309,9 @@ final class WechatPayJudge {
     return request;
   }
 
-  private static Transaction query(NativePayService pay, String number) {
+  private static Transaction query(Merchant us, NativePayService pay, String number) {
     QueryOrderByOutTradeNoRequest request = new QueryOrderByOutTradeNoRequest();
-    request.setMchid(MCHID);
+    request.setMchid(us.mchid());
     request.setOutTradeNo(number);
     return pay.queryOrderByOutTradeNo(request);
   }

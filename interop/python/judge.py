@@ -121,21 +121,30 @@ def wechatpay():
     from wechatpayv3 import WeChatPay, WeChatPayType
     from wechatpayv3.utils import load_private_key, rsa_sign
 
-    public_key_id = "PUB_KEY_ID_0119000000012026010100000000"
-    private_key = key("wechatpay-main.merchant.private.pem")
-    common = {
-        "wechatpay_type": WeChatPayType.NATIVE, "mchid": "1900000001", "private_key": private_key,
-        "cert_serial_no": key("wechatpay-main.merchant.serial"), "apiv3_key": key("wechatpay-main.api-v3-key"),
-        "appid": "wx0000000000000001", "notify_url": f"{RECEIVER}/v1/callbacks/wechatpay/main",
-    }
+    def account(name, place):
+        """What the library is made with; the simulator signs notices to `main` under its certificate, to `second` under a
+        public key."""
+        return {
+            "wechatpay_type": WeChatPayType.NATIVE, "mchid": f"190000000{place}", "appid": f"wx000000000000000{place}",
+            "private_key": key(f"wechatpay-{name}.merchant.private.pem"),
+            "cert_serial_no": key(f"wechatpay-{name}.merchant.serial"),
+            "apiv3_key": key(f"wechatpay-{name}.api-v3-key"),
+            "notify_url": f"{RECEIVER}/v1/callbacks/wechatpay/{name}",
+        }
+
+    def public_key_id(place):
+        return f"PUB_KEY_ID_01190000000{place}2026010100000000"
+
     of_public_key = WeChatPay(
-        public_key=key("wechatpay-main.public-key.public.pem"), public_key_id=public_key_id, **common
+        public_key=key("wechatpay-second.public-key.public.pem"), public_key_id=public_key_id(2), **account("second", 2)
     )
     # With a key it does not call out while it is made; the key is taken away before it is used.
-    of_certificate = WeChatPay(public_key=key("wechatpay-main.public-key.public.pem"), public_key_id="x", **common)
+    of_certificate = WeChatPay(
+        public_key=key("wechatpay-main.public-key.public.pem"), public_key_id="x", **account("main", 1)
+    )
     of_certificate._core._public_key_id = of_certificate._core._public_key = None
 
-    def judged(library, pay, wants_notice):
+    def judged(library, pay, name):
         pay._core._gate_way = SIMULATOR
         ours = number("PW")[:32]
 
@@ -160,6 +169,8 @@ def wechatpay():
                 return pay.callback(one["headers"], one["body"])
 
             def is_ours(one):
+                if not one["path"].endswith("wechatpay/" + name):
+                    return False
                 read = opened(one)
                 return bool(read) and read["resource"]["out_trade_no"] == ours
 
@@ -188,16 +199,14 @@ def wechatpay():
             same("CLOSED", answered(pay.query(out_trade_no=other))["trade_state"])
 
         acts = {"create": create, "query": query, "paid": paid, "refund": refund, "refund_query": refund_query,
-                "bill": bill, "close": close}
-        if wants_notice:
-            acts["notice"] = told
-        for name, act in acts.items():
-            check(library, name.replace("_", " "), act)
+                "bill": bill, "close": close, "notice": told}
+        for operation, act in acts.items():
+            check(library, operation.replace("_", " "), act)
 
     def sign():
         names = {
             key("wechatpay-main.platform.serial"): "wechatpay-main.platform.private.pem",
-            public_key_id: "wechatpay-main.public-key.private.pem",
+            public_key_id(1): "wechatpay-main.public-key.private.pem",
         }
         for fact in facts(WHAT, "wechatpay"):
             for serial, name in names.items():
@@ -209,7 +218,7 @@ def wechatpay():
                     "amount": {"total": fact["amount"], "payer_total": fact["amount"], "currency": "CNY"},
                 }
                 nonce = secrets.token_hex(6)
-                sealed = AESGCM(common["apiv3_key"].encode()).encrypt(
+                sealed = AESGCM(key("wechatpay-main.api-v3-key").encode()).encrypt(
                     nonce.encode(), json.dumps(plain, ensure_ascii=False).encode(), b"transaction"
                 )
                 body = json.dumps({
@@ -226,7 +235,7 @@ def wechatpay():
                     "Wechatpay-Serial": serial, "Wechatpay-Signature-Type": "WECHATPAY2-SHA256-RSA2048",
                     "Wechatpay-Signature": rsa_sign(load_private_key(key(name)), f"{stamp}\n{nonce}\n{body}\n"),
                 }
-                library = "python wechatpayv3 " + ("(public key)" if serial == public_key_id else "(certificate)")
+                library = "python wechatpayv3 " + ("(public key)" if serial == public_key_id(1) else "(certificate)")
 
                 def forged():
                     same(True, post("wechatpay", headers, body.encode() + b" ")[0] >= 400)
@@ -238,8 +247,8 @@ def wechatpay():
     if MODE == "sign":
         sign()
     else:
-        judged("python wechatpayv3 (certificate)", of_certificate, True)
-        judged("python wechatpayv3 (public key)", of_public_key, False)
+        judged("python wechatpayv3 (certificate)", of_certificate, "main")
+        judged("python wechatpayv3 (public key)", of_public_key, "second")
 
 
 def stripe():
@@ -287,6 +296,17 @@ def stripe():
         same("succeeded", client.v1.refunds.retrieve(ids["refund"]).status)
         same(1, len(client.v1.refunds.list({"payment_intent": ids["intent"]}).data))
 
+    def retry():
+        """A 503 although the work was done: the library asks again under its key, and gets what was made."""
+        control("plan", {"create": {"error_after_commit_percent": 100}})
+        try:
+            other = number("PS")
+            made = client.v1.payment_intents.create({"amount": 1, "currency": "usd", "metadata": {"pay_no": other}})
+            found = client.v1.payment_intents.search({"query": f"metadata['pay_no']:'{other}'"}).data
+            same([made.id], [one.id for one in found])
+        finally:
+            control("plan")
+
     def close():
         other = client.v1.payment_intents.create({"amount": 1, "currency": "usd"}).id
         same("canceled", client.v1.payment_intents.cancel(other).status)
@@ -321,7 +341,7 @@ def stripe():
                   lambda: same(2, post("stripe", headers, body.encode())[0] // 100))
 
     drive(library, sign, None, create=create, query=query, paid=paid, notice=told, refund=refund,
-          refund_query=refund_query, close=close)
+          refund_query=refund_query, close=close, retry=retry)
 
 
 def drive(library, sign, verify, **acts):

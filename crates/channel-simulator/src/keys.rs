@@ -131,6 +131,9 @@ impl Account<'_> {
         value(ours, "pem", &public_key.public);
 
         value(theirs, "merchant_public_key", &merchant.pair.public);
+        // The two accounts differ, so that notices under both kinds of key are met with.
+        let notices = if self.number == 1 { &platform.serial } else { &public_key_id };
+        value(theirs, "notice_serial", notices);
         put(theirs, "[[account.wechatpay.key]]\n");
         value(theirs, "serial", &platform.serial);
         value(theirs, "private_key", &platform.pair.private);
