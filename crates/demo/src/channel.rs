@@ -25,9 +25,9 @@ impl Channel {
             lose_percent: 10,
             lies: Lies {
                 wrong_amount_percent: 3,
-                unknown_pay_no_percent: 0,
                 bad_signature_percent: 5,
                 stale_timestamp_percent: 5,
+                ..Lies::default()
             },
             create: CreateFaults {
                 error_after_commit_percent: 3,
