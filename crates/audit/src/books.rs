@@ -1,6 +1,7 @@
-//! What needs both databases: every fact that books money has its entry, of the same amount, and no other.
+//! What needs both databases: every fact that books money has its entry, of the same amount, and no other; and what is left in
+//! the books of money on its way back is what is on its way back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use sqlx::PgPool;
 
@@ -13,7 +14,7 @@ const CHUNK: i64 = 10_000;
 const FACTS: &str = "SELECT bucket, msg_key, (payload::JSON ->> 'amount')::BIGINT, payload::JSON ->> 'currency'
      FROM payment_event
      WHERE type IN ('PAY_SUCCEEDED', 'RECEIPT_UNEXPECTED', 'RECEIPT_WITHDRAWN', 'REFUND_SUBMITTED', 'REFUND_SUCCEEDED',
-                    'REFUND_FAILED') AND (bucket, msg_key) > ($1, $2)
+                    'REFUND_FAILED', 'REFUND_RETURNED') AND (bucket, msg_key) > ($1, $2)
      ORDER BY bucket, msg_key LIMIT $3";
 /// What was booked for the given keys.
 const BOOKED: &str = "SELECT e.msg_key, SUM(p.amount)::BIGINT, MIN(p.currency)
@@ -24,28 +25,59 @@ const ENTRIES: &str = "SELECT msg_key FROM entry WHERE msg_key > $1 ORDER BY msg
 /// Which of the given keys are facts.
 const KNOWN: &str = "SELECT msg_key FROM payment_event WHERE msg_key = ANY($1)";
 
-/// Receipts that went back, by the refund's number, from `after` on, with the key of the receipt's fact.
-const GIVEN_BACK: &str =
-    "SELECT bucket, refund_no, 'RECEIPT_UNEXPECTED:' || channel || ':' || channel_txn_id FROM refund
-     WHERE kind = 'RECEIPT' AND state = 'SUCCESS' AND (bucket, refund_no) > ($1, $2)
+/// Refunds that ended, by number, from `after` on. Of what went back and stayed there, the key of the receipt's fact, so that
+/// nothing is left of both together; or what the payment's merchant is owed no more.
+const ENDED: &str = "SELECT bucket, refund_no,
+            CASE WHEN kind = 'RECEIPT' AND state = 'SUCCESS' AND returned_at IS NULL
+                 THEN 'RECEIPT_UNEXPECTED:' || channel || ':' || channel_txn_id ELSE '' END,
+            CASE WHEN kind = 'PAYMENT' AND state = 'SUCCESS' AND returned_at IS NULL THEN amount ELSE 0 END
+     FROM refund
+     WHERE state IN ('SUCCESS', 'FAIL') AND (bucket, refund_no) > ($1, $2)
      ORDER BY bucket, refund_no LIMIT $3";
-/// Refunds of the given ones whose entries leave something in suspense, in transit or at the channel.
-const LINGERING: &str =
-    "SELECT DISTINCT w.refund_no FROM UNNEST($1::TEXT[], $2::TEXT[]) AS w (refund_no, receipt_key)
+/// Refunds of the given ones whose entries leave anything else than what they gave back of a payment: out of its merchant's
+/// payable and out of the channel.
+const LINGERING: &str = "SELECT DISTINCT w.refund_no
+     FROM UNNEST($1::TEXT[], $2::TEXT[], $3::BIGINT[]) AS w (refund_no, receipt_key, given_back)
      JOIN entry e ON e.msg_key = ANY(ARRAY[w.receipt_key, 'REFUND_SUBMITTED:' || w.refund_no,
-                                           'REFUND_SUCCEEDED:' || w.refund_no])
+                                           'REFUND_SUCCEEDED:' || w.refund_no, 'REFUND_FAILED:' || w.refund_no,
+                                           'REFUND_RETURNED:' || w.refund_no])
      JOIN posting p ON p.entry_id = e.entry_id
-     GROUP BY w.refund_no, p.account_code
-     HAVING SUM(CASE p.side WHEN 'D' THEN p.amount ELSE -p.amount END) <> 0";
+     GROUP BY w.refund_no, w.given_back, e.merchant_id, p.account_code, p.currency
+     HAVING SUM(CASE p.side WHEN 'D' THEN p.amount ELSE -p.amount END)
+            <> CASE WHEN p.account_code = 'payable:' || e.merchant_id || ':' || p.currency THEN w.given_back
+                    WHEN p.account_code LIKE 'clearing:%' THEN -w.given_back ELSE 0 END";
 
-type Broken = (u8, &'static str, Vec<String>);
+/// What must be left in suspense and in transit, by account: receipts that wait, and refunds that left and have not ended.
+const OUTSTANDING: &str = "SELECT code, SUM(amount)::BIGINT FROM (
+         SELECT 'transit:' || channel || ':' || channel_account || ':' || currency AS code, amount
+         FROM refund WHERE state IN ('SUBMITTED', 'PROCESSING')
+         UNION ALL
+         SELECT 'suspense:' || r.channel || ':' || r.channel_account || ':' || r.currency, r.amount
+         FROM unexpected_receipt r LEFT JOIN refund f ON f.bucket = r.bucket AND f.refund_no = r.refund_no
+         WHERE r.state = 'OPEN' OR (r.state = 'REFUNDING' AND f.state = 'PENDING')) AS waiting
+     GROUP BY code";
+/// What is left there.
+const HELD: &str = "SELECT account_code, SUM(credit - debit)::BIGINT FROM account_balance
+     WHERE account_code LIKE 'suspense:%' OR account_code LIKE 'transit:%'
+     GROUP BY account_code HAVING SUM(credit - debit) <> 0";
+
+/// The rules that are compared, with their numbers.
+pub const COMPARISONS: [(u8, &str); 4] = [
+    (10, "every fact that books money is booked, in its amount"),
+    (8, "every entry comes from a fact"),
+    (10, "a refund that ended leaves in the books what it gave back of a payment, and nothing else"),
+    (10, "suspense and transit hold what waits and what is on its way, and no more"),
+];
+
 type Fact = (String, i64, String);
 
-pub(crate) async fn compare(payment: &PgPool, ledger: &PgPool) -> Result<[Broken; 3], Error> {
+/// Rows that break each of [`COMPARISONS`].
+pub(crate) async fn compare(payment: &PgPool, ledger: &PgPool) -> Result<[Vec<String>; 4], Error> {
     Ok([
-        (10, "every fact that books money is booked, in its amount", unbooked(payment, ledger).await?),
-        (8, "every entry comes from a fact", unfounded(payment, ledger).await?),
-        (10, "a receipt that went back is in no account any more", lingering(payment, ledger).await?),
+        unbooked(payment, ledger).await?,
+        unfounded(payment, ledger).await?,
+        lingering(payment, ledger).await?,
+        outstanding(payment, ledger).await?,
     ])
 }
 
@@ -79,26 +111,51 @@ async fn unbooked(payment: &PgPool, ledger: &PgPool) -> Result<Vec<String>, Erro
 async fn lingering(payment: &PgPool, ledger: &PgPool) -> Result<Vec<String>, Error> {
     let (mut broken, mut after) = (Vec::new(), (-1_i16, String::new()));
     while broken.len() < ROWS_TOLD_MAX {
-        let refunds: Vec<(i16, String, String)> = sqlx::query_as(GIVEN_BACK)
+        let refunds: Vec<(i16, String, String, i64)> = sqlx::query_as(ENDED)
             .bind(after.0)
             .bind(&after.1)
             .bind(CHUNK)
             .fetch_all(payment)
             .await
             .map_err(Error::of(Database::Payment))?;
-        let Some((bucket, last, _)) = refunds.last() else { break };
+        let Some((bucket, last, ..)) = refunds.last() else { break };
         after = (*bucket, last.clone());
-        let numbers: Vec<&str> = refunds.iter().map(|(_, number, _)| number.as_str()).collect();
-        let keys: Vec<&str> = refunds.iter().map(|(_, _, key)| key.as_str()).collect();
+        let numbers: Vec<&str> = refunds.iter().map(|(_, number, ..)| number.as_str()).collect();
+        let keys: Vec<&str> = refunds.iter().map(|(_, _, key, _)| key.as_str()).collect();
+        let given_back: Vec<i64> = refunds.iter().map(|(.., amount)| *amount).collect();
         let found: Vec<String> = sqlx::query_scalar(LINGERING)
             .bind(&numbers)
             .bind(&keys)
+            .bind(&given_back)
             .fetch_all(ledger)
             .await
             .map_err(Error::of(Database::Ledger))?;
         broken.extend(found);
     }
     Ok(broken)
+}
+
+async fn outstanding(payment: &PgPool, ledger: &PgPool) -> Result<Vec<String>, Error> {
+    let wanted: BTreeMap<String, i64> = sqlx::query_as(OUTSTANDING)
+        .fetch_all(payment)
+        .await
+        .map_err(Error::of(Database::Payment))?
+        .into_iter()
+        .collect();
+    let held: BTreeMap<String, i64> = sqlx::query_as(HELD)
+        .fetch_all(ledger)
+        .await
+        .map_err(Error::of(Database::Ledger))?
+        .into_iter()
+        .collect();
+    let accounts: BTreeSet<&String> = wanted.keys().chain(held.keys()).collect();
+    let of = |sums: &BTreeMap<String, i64>, account: &String| sums.get(account).copied().unwrap_or(0);
+    Ok(accounts
+        .into_iter()
+        .map(|account| (account, of(&held, account), of(&wanted, account)))
+        .filter(|(_, held, wanted)| held != wanted)
+        .map(|(account, held, wanted)| format!("{account} holds {held} instead of {wanted}"))
+        .collect())
 }
 
 async fn unfounded(payment: &PgPool, ledger: &PgPool) -> Result<Vec<String>, Error> {
@@ -117,7 +174,7 @@ async fn unfounded(payment: &PgPool, ledger: &PgPool) -> Result<Vec<String>, Err
             .fetch_all(payment)
             .await
             .map_err(Error::of(Database::Payment))?;
-        let known: std::collections::HashSet<String> = known.into_iter().collect();
+        let known: HashSet<String> = known.into_iter().collect();
         broken.extend(entries.into_iter().filter(|key| !known.contains(key)));
     }
     Ok(broken)
