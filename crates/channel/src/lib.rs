@@ -3,6 +3,9 @@
 pub mod accounts;
 pub mod port;
 
+pub mod guard;
+
+pub mod breaker;
 mod registry;
 mod strict_json;
 
@@ -12,6 +15,7 @@ pub mod stripe;
 pub mod wechatpay;
 
 pub use accounts::{Account, Accounts, Key, Protocol};
+pub use guard::{CALLS_PER_ACCOUNT_MAX, Guard};
 pub use port::{
     Answer, ChannelClient, Closed, CreateOrder, CreateRefund, Created, Credential, Fact, FindOrder,
     FindRefund, HttpAnswer, Notice, NoticeError, NoticeReader, NoticeReason, Outcome, Queried, RawNotice,

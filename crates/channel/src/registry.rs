@@ -9,8 +9,9 @@ use pay_types::{ChannelAccount, ChannelCode};
 use serde::Deserialize;
 use service_kit::Clock;
 
-use crate::accounts::{Account, Accounts};
+use crate::accounts::{Account, Accounts, Protocol};
 use crate::generic;
+use crate::guard::Guard;
 use crate::port::{ChannelClient, NoticeReader};
 
 /// Idle connections that are kept to one channel: as many as a busy minute uses, so that no payment waits for a handshake.
@@ -87,18 +88,21 @@ impl<T: ?Sized> fmt::Debug for ByAccount<T> {
     }
 }
 
-/// A client for each account, all over one HTTP client: connections are shared and kept.
+/// A client for each account, each behind its guard, all over one HTTP client: connections are shared and kept.
 ///
 /// # Errors
 /// [`Error::NoAdapter`] for a channel that this build does not speak; [`Error::Http`].
 pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) -> Result<Clients, Error> {
     let http = http_client(settings)?;
     let limit = Duration::from_millis(settings.call_ms_max);
-    each::<dyn ChannelClient>(accounts, |account| match account.channel() {
-        ChannelCode::Generic => {
-            Some(Arc::new(generic::Client::new(account, http.clone(), limit, clock.clone())))
-        }
-        ChannelCode::Alipay | ChannelCode::WechatPay | ChannelCode::Stripe => None,
+    each::<dyn ChannelClient>(accounts, |account| {
+        let client: Arc<dyn ChannelClient> = match account.protocol() {
+            Protocol::Generic { .. } => {
+                Arc::new(generic::Client::new(Arc::clone(&account), http.clone(), limit, clock.clone()))
+            }
+            Protocol::Alipay(_) | Protocol::WechatPay(_) | Protocol::Stripe(_) => return None,
+        };
+        Some(Arc::new(Guard::new(client, &account, limit)))
     })
 }
 
@@ -108,9 +112,9 @@ pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) ->
 /// [`Error::NoAdapter`] for a channel that this build does not speak.
 pub fn readers(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) -> Result<Readers, Error> {
     let _ = (settings, clock);
-    each::<dyn NoticeReader>(accounts, |account| match account.channel() {
-        ChannelCode::Generic => Some(Arc::new(generic::Reader::new(account))),
-        ChannelCode::Alipay | ChannelCode::WechatPay | ChannelCode::Stripe => None,
+    each::<dyn NoticeReader>(accounts, |account| match account.protocol() {
+        Protocol::Generic { .. } => Some(Arc::new(generic::Reader::new(account))),
+        Protocol::Alipay(_) | Protocol::WechatPay(_) | Protocol::Stripe(_) => None,
     })
 }
 

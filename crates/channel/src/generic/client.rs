@@ -1,8 +1,8 @@
 //! Calls to the generic channel. One HTTP exchange each, nothing is sent twice: whether a second one is safe is decided
-//! above, where the payment's row is.
+//! above, in `guard.rs` and where the payment's row is.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
@@ -13,8 +13,6 @@ use serde_json::{Map, Value, json};
 use service_kit::Clock;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::sync::Semaphore;
-use tracing::Instrument as _;
 
 use super::refund;
 use super::sign::{self, Covered, Stamp};
@@ -26,9 +24,6 @@ use crate::port::{
 };
 use crate::strict_json;
 
-/// Calls at the same time over one account. At a usual 100 ms a call it is 2,500 calls a second, and a channel that hangs
-/// holds no more than this many of ours.
-pub const CALLS_PER_ACCOUNT_MAX: usize = 256;
 /// Largest answer: an order is a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Longest pay address that is kept.
@@ -40,7 +35,6 @@ pub struct Client {
     account: Arc<Account>,
     http: reqwest::Client,
     limit: Duration,
-    places: Semaphore,
     clock: Clock,
 }
 
@@ -50,20 +44,12 @@ pub(super) struct Answer {
     pub(super) body: Map<String, Value>,
 }
 
-/// Why there is no answer.
-enum NoAnswer {
-    /// All places were taken: nothing was sent.
-    Busy,
-    /// Something may have been sent.
-    Unknown(&'static str),
-}
+/// Why there is no answer; something may have been sent.
+struct NoAnswer(&'static str);
 
 impl<T> From<NoAnswer> for Outcome<T> {
     fn from(none: NoAnswer) -> Self {
-        match none {
-            NoAnswer::Busy => Self::RetryLater { code: "CALLS_PER_ACCOUNT_MAX".to_owned() },
-            NoAnswer::Unknown(why) => unknown(why),
-        }
+        unknown(none.0)
     }
 }
 
@@ -73,38 +59,30 @@ pub(super) fn unknown<T>(why: &str) -> Outcome<T> {
 
 impl ChannelClient for Client {
     fn create<'a>(&'a self, order: &'a CreateOrder) -> BoxFuture<'a, Outcome<Created>> {
-        let span = tracing::info_span!("channel.create", pay.no = %order.pay_no);
-        self.observed("create", async move { self.create_order(order).await }).instrument(span).boxed()
+        self.create_order(order).boxed()
     }
 
     fn query<'a>(&'a self, order: &'a FindOrder) -> BoxFuture<'a, Outcome<Queried>> {
-        let span = tracing::info_span!("channel.query", pay.no = %order.pay_no);
-        self.observed("query", async move { self.query_order(&order.pay_no).await }).instrument(span).boxed()
+        self.query_order(&order.pay_no).boxed()
     }
 
     fn close<'a>(&'a self, order: &'a FindOrder) -> BoxFuture<'a, Outcome<Closed>> {
-        let span = tracing::info_span!("channel.close", pay.no = %order.pay_no);
-        self.observed("close", async move { self.close_order(&order.pay_no).await }).instrument(span).boxed()
+        self.close_order(&order.pay_no).boxed()
     }
 
     fn refund<'a>(&'a self, refund: &'a CreateRefund) -> BoxFuture<'a, Outcome<RefundTold>> {
-        let span =
-            tracing::info_span!("channel.refund", pay.no = %refund.pay_no, refund.no = %refund.refund_no);
-        self.observed("refund", async move { self.make_refund(refund).await }).instrument(span).boxed()
+        self.make_refund(refund).boxed()
     }
 
     fn query_refund<'a>(&'a self, refund: &'a FindRefund) -> BoxFuture<'a, Outcome<RefundTold>> {
-        let span = tracing::info_span!("channel.query_refund", refund.no = %refund.refund_no);
-        self.observed("query_refund", async move { self.find_refund(&refund.refund_no).await })
-            .instrument(span)
-            .boxed()
+        self.find_refund(&refund.refund_no).boxed()
     }
 }
 
 impl Client {
     #[must_use]
     pub fn new(account: Arc<Account>, http: reqwest::Client, limit: Duration, clock: Clock) -> Self {
-        Self { account, http, limit, places: Semaphore::new(CALLS_PER_ACCOUNT_MAX), clock }
+        Self { account, http, limit, clock }
     }
 
     async fn create_order(&self, order: &CreateOrder) -> Outcome<Created> {
@@ -167,49 +145,20 @@ impl Client {
         }
     }
 
-    /// Counts and times a call.
-    async fn observed<T>(&self, call: &'static str, made: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-        let begun = Instant::now();
-        let outcome = made.await;
-        let channel = self.account.channel().as_str();
-        metrics::histogram!("oncepay_channel_call_seconds", "channel" => channel, "call" => call)
-            .record(begun.elapsed());
-        metrics::counter!("oncepay_channel_calls_total",
-            "channel" => channel, "call" => call, "outcome" => outcome.label())
-        .increment(1);
-        match &outcome {
-            Outcome::Accepted(_) => {}
-            Outcome::Rejected { code, .. } | Outcome::RetryLater { code } => {
-                tracing::warn!(outcome = outcome.label(), code, "the channel refused a call");
-            }
-            Outcome::Unknown { why } => {
-                tracing::warn!(outcome = "unknown", why, "a call has no known outcome")
-            }
-        }
-        outcome
-    }
-
-    /// One exchange, from the wait for a place to the last byte of the answer, within the limit. The wait may take half of
-    /// it: what is sent has at least the other half for its answer, and what was not sent is known not to have been.
+    /// One exchange, to the last byte of the answer, within the limit.
     async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, NoAnswer> {
-        let begun = tokio::time::Instant::now();
-        let half = self.limit.checked_div(2).unwrap_or_default();
-        let Ok(Ok(_place)) = tokio::time::timeout(half, self.places.acquire()).await else {
-            return Err(NoAnswer::Busy);
-        };
-        let left = self.limit.saturating_sub(begun.elapsed());
-        tokio::time::timeout(left, self.exchange(method, path, body))
+        tokio::time::timeout(self.limit, self.exchange(method, path, body))
             .await
-            .unwrap_or(Err(NoAnswer::Unknown("no answer within the time limit")))
+            .unwrap_or(Err(NoAnswer("no answer within the time limit")))
     }
 
     async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, NoAnswer> {
         let url = reqwest::Url::parse(&format!("{}{path}", self.account.base_url()))
-            .map_err(|_| NoAnswer::Unknown("the address of the call is none"))?;
+            .map_err(|_| NoAnswer("the address of the call is none"))?;
         let mut headers = HeaderMap::new();
         let covered = Covered::Request { method: method.as_str(), path_and_query: url.path() };
         let stamp = Stamp { at: self.clock.now(), nonce: &sign::fresh_nonce() };
-        let key = self.account.current_key().ok_or(NoAnswer::Unknown("the account has no shared secret"))?;
+        let key = self.account.current_key().ok_or(NoAnswer("the account has no shared secret"))?;
         sign::sign(&mut headers, key, covered, stamp, &body);
         if method == Method::POST {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -221,14 +170,14 @@ impl Client {
             .body(body)
             .send()
             .await
-            .map_err(|_| NoAnswer::Unknown("the connection was lost before an answer"))?;
+            .map_err(|_| NoAnswer("the connection was lost before an answer"))?;
         self.answer(response).await
     }
 
     async fn answer(&self, mut response: reqwest::Response) -> Result<Answer, NoAnswer> {
         let status = response.status();
         if !(status.is_success() || status.is_client_error()) {
-            return Err(NoAnswer::Unknown("the channel answered neither 2xx nor 4xx"));
+            return Err(NoAnswer("the channel answered neither 2xx nor 4xx"));
         }
         let mut body = BytesMut::new();
         loop {
@@ -236,16 +185,15 @@ impl Client {
                 Ok(Some(chunk)) if body.len().saturating_add(chunk.len()) <= ANSWER_BYTES_MAX => {
                     body.extend_from_slice(&chunk);
                 }
-                Ok(Some(_)) => return Err(NoAnswer::Unknown("the answer is larger than 64 KiB")),
+                Ok(Some(_)) => return Err(NoAnswer("the answer is larger than 64 KiB")),
                 Ok(None) => break,
-                Err(_) => return Err(NoAnswer::Unknown("the connection was lost within the answer")),
+                Err(_) => return Err(NoAnswer("the connection was lost within the answer")),
             }
         }
         let covered = Covered::Answer { status: status.as_u16() };
         sign::verify(&self.account, covered, response.headers(), &body, self.clock.now())
-            .map_err(|_| NoAnswer::Unknown("the answer's signature does not verify"))?;
-        let body =
-            strict_json::object(&body).ok_or(NoAnswer::Unknown("the answer is no JSON object of ours"))?;
+            .map_err(|_| NoAnswer("the answer's signature does not verify"))?;
+        let body = strict_json::object(&body).ok_or(NoAnswer("the answer is no JSON object of ours"))?;
         Ok(Answer { status, body })
     }
 }

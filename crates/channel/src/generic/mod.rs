@@ -19,5 +19,5 @@ mod notice;
 mod refund;
 mod states;
 
-pub use client::{CALLS_PER_ACCOUNT_MAX, Client};
+pub use client::Client;
 pub use notice::Reader;

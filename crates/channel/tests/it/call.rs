@@ -9,8 +9,8 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::response::Response;
+use channel::generic::Client;
 use channel::generic::sign::{self, Covered, Stamp};
-use channel::generic::{CALLS_PER_ACCOUNT_MAX, Client};
 use channel::{
     ChannelClient as _, Closed, CreateOrder, CreateRefund, Credential, FindOrder, Outcome, StatedAmount,
 };
@@ -98,11 +98,11 @@ fn client(base_url: &str) -> Client {
     Client::new(account(base_url), http, LIMIT, Clock::system())
 }
 
-fn pay_no() -> PayNo {
+pub(crate) fn pay_no() -> PayNo {
     PayNo::new(1_767_240_006_000, [7; 10], Bucket::from_i16(1).unwrap())
 }
 
-fn order() -> CreateOrder {
+pub(crate) fn order() -> CreateOrder {
     CreateOrder {
         pay_no: pay_no(),
         merchant_id: "M1".parse().unwrap(),
@@ -234,22 +234,7 @@ async fn a_close_is_closed_paid_or_unknown() {
     }
 }
 
-/// A channel that hangs holds a bounded number of our calls, and the rest is known not to have been sent. Fails without the
-/// semaphore in `Client::call`.
-#[tokio::test]
-async fn calls_beyond_the_limit_were_surely_not_sent() {
-    let (base_url, verified) = far_side(Reply::Hang).await;
-    let client = client(&base_url);
-    let pay_no = pay_no();
-    let order = FindOrder::by(&pay_no);
-    let calls = (0..CALLS_PER_ACCOUNT_MAX + 5).map(|_| client.query(&order));
-    let outcomes = futures::future::join_all(calls).await;
-    let count = |label| outcomes.iter().filter(|outcome| outcome.label() == label).count();
-    assert_eq!((count("unknown"), count("retry_later")), (CALLS_PER_ACCOUNT_MAX, 5));
-    assert!(verified.load(Ordering::SeqCst) <= CALLS_PER_ACCOUNT_MAX);
-}
-
-fn refund() -> CreateRefund {
+pub(crate) fn refund() -> CreateRefund {
     CreateRefund {
         refund_no: RefundNo::new(1_767_240_006_000, [7; 10], Bucket::from_i16(1).unwrap()),
         pay_no: pay_no(),

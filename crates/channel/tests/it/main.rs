@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod call;
 #[cfg(test)]
+mod guard;
+#[cfg(test)]
 mod mutation;
 #[cfg(test)]
 mod support;
