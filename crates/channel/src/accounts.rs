@@ -239,7 +239,7 @@ struct RawKey {
 }
 
 /// A secret, whose value no message repeats, not even when it is a number by mistake.
-fn secret<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+pub(crate) fn secret<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
     match toml::Value::deserialize(deserializer)? {
         toml::Value::String(text) => {
             let text: StringDeserializer<D::Error> = text.into_deserializer();

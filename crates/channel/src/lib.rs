@@ -3,10 +3,13 @@
 pub mod accounts;
 pub mod port;
 
+pub mod breaker;
 pub mod guard;
 
-pub mod breaker;
 mod registry;
+
+pub mod rsa;
+mod strict_header;
 mod strict_json;
 
 pub mod alipay;

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use service_kit::Clock;
 
 use crate::accounts::{Account, Accounts, Protocol};
-use crate::generic;
 use crate::guard::Guard;
 use crate::port::{ChannelClient, NoticeReader};
+use crate::{generic, wechatpay};
 
 /// Idle connections that are kept to one channel: as many as a busy minute uses, so that no payment waits for a handshake.
 const IDLE_CONNECTIONS_MAX: usize = 64;
@@ -95,12 +95,14 @@ impl<T: ?Sized> fmt::Debug for ByAccount<T> {
 pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) -> Result<Clients, Error> {
     let http = http_client(settings)?;
     let limit = Duration::from_millis(settings.call_ms_max);
+    let wire = wechatpay::Wire { http: http.clone(), limit, clock: clock.clone() };
     each::<dyn ChannelClient>(accounts, |account| {
         let client: Arc<dyn ChannelClient> = match account.protocol() {
             Protocol::Generic { .. } => {
                 Arc::new(generic::Client::new(Arc::clone(&account), http.clone(), limit, clock.clone()))
             }
-            Protocol::Alipay(_) | Protocol::WechatPay(_) | Protocol::Stripe(_) => return None,
+            Protocol::WechatPay(settings) => Arc::new(wire.client(&account, settings)),
+            Protocol::Alipay(_) | Protocol::Stripe(_) => return None,
         };
         Some(Arc::new(Guard::new(client, &account, limit)))
     })
@@ -109,12 +111,15 @@ pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) ->
 /// A reader of notices for each account.
 ///
 /// # Errors
-/// [`Error::NoAdapter`] for a channel that this build does not speak.
+/// [`Error::NoAdapter`] for a channel that this build does not speak; [`Error::Http`].
 pub fn readers(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) -> Result<Readers, Error> {
-    let _ = (settings, clock);
+    // Readers fetch a channel's new keys, and nothing else.
+    let limit = Duration::from_millis(settings.call_ms_max);
+    let wire = wechatpay::Wire { http: http_client(settings)?, limit, clock: clock.clone() };
     each::<dyn NoticeReader>(accounts, |account| match account.protocol() {
         Protocol::Generic { .. } => Some(Arc::new(generic::Reader::new(account))),
-        Protocol::Alipay(_) | Protocol::WechatPay(_) | Protocol::Stripe(_) => None,
+        Protocol::WechatPay(settings) => Some(Arc::new(wire.reader(&account, settings))),
+        Protocol::Alipay(_) | Protocol::Stripe(_) => None,
     })
 }
 

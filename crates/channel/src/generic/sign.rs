@@ -19,6 +19,7 @@ use time::OffsetDateTime;
 
 use crate::accounts::{Account, Key};
 use crate::port::{NoticeError, NoticeReason};
+use crate::strict_header::single;
 
 pub const KEY_ID: HeaderName = HeaderName::from_static("x-channel-key-id");
 pub const TIMESTAMP: HeaderName = HeaderName::from_static("x-channel-timestamp");
@@ -156,15 +157,6 @@ fn is_nonce(text: &str) -> bool {
 fn unix_seconds(text: &str) -> Option<i64> {
     let plain = (1..=TIMESTAMP_DIGITS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
-}
-
-/// The value of a header that is there exactly once: of two copies a proxy may show the one and we read the other.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (Some(value), None) => value.to_str().ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -11,3 +11,5 @@ mod mutation;
 mod support;
 #[cfg(test)]
 mod vector;
+#[cfg(test)]
+mod wechatpay;
