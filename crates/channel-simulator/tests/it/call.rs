@@ -80,6 +80,7 @@ async fn a_closed_order_stays_closed_and_cannot_be_paid() {
 }
 
 /// Whatever goes wrong with the first create, the same create under the same number succeeds later, and there is one order.
+/// Where the order was made, the guard's second try may find it already.
 #[tokio::test]
 async fn a_create_that_went_wrong_is_unknown_and_its_repeat_is_accepted() {
     let world = world().await;
@@ -93,7 +94,8 @@ async fn a_create_that_went_wrong_is_unknown_and_its_repeat_is_accepted() {
         let before = world.book().await.totals.orders;
         let order = world.order(1000);
         let outcome = world.client.create(&order).await;
-        assert!(matches!(outcome, Outcome::Unknown { .. }), "{fault}: {outcome:?}");
+        let found = made == 1 && matches!(outcome, Outcome::Accepted(_));
+        assert!(found || matches!(outcome, Outcome::Unknown { .. }), "{fault}: {outcome:?}");
         assert_eq!(world.book().await.totals.orders - before, made, "{fault}");
         world.plan(json!({})).await;
         assert_eq!(world.client.create(&order).await.label(), "accepted", "{fault}");
