@@ -5,6 +5,8 @@ mod audit;
 mod notice;
 mod outbox;
 mod rebuild;
+mod refund;
+mod show;
 mod trace;
 
 use std::process::ExitCode;
@@ -38,7 +40,7 @@ struct Databases {
 enum Command {
     /// Shows one payment through every gate.
     Trace {
-        /// A `pay_no`, an `order_no` or an idempotency key.
+        /// A `pay_no`, an `order_no`, a `refund_no`, or an idempotency key of either.
         what: String,
         /// Only payments of this merchant.
         #[arg(long)]
@@ -52,6 +54,9 @@ enum Command {
     /// Stored words of channels.
     #[command(subcommand)]
     Notice(notice::Command),
+    /// Refunds above the limit, and money that goes back and is not settled.
+    #[command(subcommand)]
+    Refund(refund::Command),
     /// The books themselves.
     #[command(subcommand)]
     Ledger(rebuild::Command),
@@ -75,6 +80,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         Command::Audit => audit::run(&payment, &ledger).await,
         Command::Outbox(command) => outbox::run(&payment, command).await,
         Command::Notice(command) => notice::run(&payment, command).await,
+        Command::Refund(command) => refund::run(&payment, &ledger, command).await,
         Command::Ledger(command) => {
             rebuild::run(&arguments.databases.ledger_database_url, &ledger, command).await
         }

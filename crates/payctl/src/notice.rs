@@ -95,10 +95,16 @@ fn request(pay_no: &str, word: Stored) -> anyhow::Result<ApplyChannelResultReque
         Some("PAY_FAILED") => ChannelFact::PayFailed,
         Some("PAY_DECLINED") => ChannelFact::PayDeclined,
         Some("REFUND_SUCCEEDED") => ChannelFact::RefundSucceeded,
-        Some("REFUND_FAILED") => ChannelFact::RefundFailed,
+        // A failure that came after the success is the same word; the refund's state says what it means.
+        Some("REFUND_FAILED" | "REFUND_RETURNED") => ChannelFact::RefundFailed,
+        Some("REFUND_ABNORMAL") => ChannelFact::RefundAbnormal,
+        Some("REFUNDED_TOTAL") => ChannelFact::RefundedTotal,
         other => bail!("the stored fact {other:?} cannot be applied"),
     };
-    let is_refund = matches!(fact, ChannelFact::RefundSucceeded | ChannelFact::RefundFailed);
+    let is_refund = matches!(
+        fact,
+        ChannelFact::RefundSucceeded | ChannelFact::RefundFailed | ChannelFact::RefundAbnormal
+    );
     let number = word.action.split(':').nth(1).map(str::to_owned).filter(|_| is_refund);
     let txn = if word.channel_txn_id == pay_no { String::new() } else { word.channel_txn_id };
     Ok(ApplyChannelResultRequest {
