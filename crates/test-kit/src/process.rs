@@ -99,6 +99,12 @@ impl Process {
         format!("127.0.0.1:{}", self.admin_port)
     }
 
+    /// Its id, for a look at what it holds.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it as a power cut would.
     ///
     /// # Panics

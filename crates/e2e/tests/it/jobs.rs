@@ -1,6 +1,6 @@
 //! What the core's jobs finish, and what they leave alone.
 
-use channel_simulator::{DirectNotice, PayOptions, Status};
+use channel_simulator::{CreateFaults, DirectNotice, PayOptions, Plan, Status};
 use contract::order::{Payment, PaymentState};
 use e2e::{Stack, Wish, count, request};
 use test_kit::{merchant, unique, wait_for};
@@ -65,6 +65,39 @@ async fn an_unpaid_answer_never_ends_a_payment() {
     .await;
     assert_eq!(state(&stack, &payment).await, PaymentState::Processing);
     assert_eq!(count(stack.payments(), "SELECT COUNT(*) FROM payment_event").await, 1);
+}
+
+/// *Does not exist* is no word either: some channels make an order only when the payer scans. The payment stays in process, and
+/// is paid when the payer does scan (bugs.md D1). Fails when an unknown number ends a payment, or counts as closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_the_channel_does_not_know_yet_ends_nothing() {
+    let stack = Stack::start(Wish { first_look_s: 1, ..Wish::default() }).await;
+    let create = CreateFaults { error_before_commit_percent: 100, ..CreateFaults::default() };
+    stack.simulator.plan(&Plan { create, ..Plan::default() }).await;
+    let payment = stack.caller().pay(&request(merchant().as_str(), "O1", &unique("key"))).await;
+    // For us the order was made; the channel has never heard of its number.
+    sqlx::query("UPDATE payment SET dispatched_at = now()").execute(stack.payments()).await.unwrap();
+    let asked = "SELECT query_count::BIGINT FROM payment";
+    let before = count(stack.payments(), asked).await;
+    wait_for("three queries", || async {
+        sqlx::query("UPDATE payment SET next_query_at = now()").execute(stack.payments()).await.unwrap();
+        count(stack.payments(), asked).await >= before + 3
+    })
+    .await;
+    assert_eq!(state(&stack, &payment).await, PaymentState::Processing);
+    assert_eq!(stack.simulator.book().await.totals.orders, 0);
+    let scanned = DirectNotice {
+        account: Some("main".into()),
+        url: Some(stack.notify_url("main")),
+        pay_no: Some(payment.pay_no.clone()),
+        merchant_id: Some(payment.merchant_id.clone()),
+        channel_txn_id: Some("T1".into()),
+        amount: Some(1999),
+        currency: Some("CNY".into()),
+        ..Default::default()
+    };
+    assert_eq!(stack.simulator.notice(&scanned).await[0].status, Some(204));
+    assert_eq!(state(&stack, &payment).await, PaymentState::Success);
 }
 
 /// A notice that came before its payment is applied once the payment is there, without a person. Fails when orphans are

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod app;
+mod backlog;
 mod failure;
 mod ownership;
 mod parked;
