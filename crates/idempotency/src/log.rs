@@ -179,6 +179,27 @@ pub async fn find(pool: &PgPool, biz_key: &str) -> Result<Option<LogRow>, sqlx::
     .await
 }
 
+/// What became of keys, by key; those that are not known are left out.
+///
+/// # Errors
+/// Database errors.
+pub async fn find_all(
+    connection: &mut PgConnection,
+    biz_keys: &[String],
+) -> Result<HashMap<String, LogRow>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "SELECT biz_key, request_hash, result_no, created_at FROM idempotent_log WHERE biz_key = ANY($1)",
+        biz_keys
+    )
+    .fetch_all(connection)
+    .await?;
+    let known = rows.into_iter().map(|row| {
+        let (request_hash, result_no, created_at) = (row.request_hash, row.result_no, row.created_at);
+        (row.biz_key, LogRow { request_hash, result_no, created_at })
+    });
+    Ok(known.collect())
+}
+
 /// The oldest keys with a prefix that were first seen before `before`: `(biz_key, result_no)`.
 ///
 /// # Errors

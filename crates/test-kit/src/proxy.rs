@@ -34,6 +34,8 @@ struct Shared {
     listening: watch::Sender<bool>,
     live: watch::Sender<usize>,
     delay_ms: AtomicU64,
+    /// Chunks that clients sent.
+    requests: AtomicU64,
     /// The next request that holds this text loses its connection.
     trap: std::sync::Mutex<Option<Trap>>,
     /// Bytes of answers that may still pass; at zero the connection that wanted more is closed.
@@ -82,6 +84,7 @@ impl Proxy {
             listening: watch::Sender::new(false),
             live: watch::Sender::new(0),
             delay_ms: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             trap: std::sync::Mutex::default(),
             answer_bytes_left: AtomicI64::new(UNLIMITED),
         });
@@ -139,6 +142,12 @@ impl Proxy {
     pub fn cut_at(&self, text: &str, arrives: bool) {
         let trap = Trap { text: text.as_bytes().to_vec(), arrives };
         *self.shared.trap.lock().expect("held for an assignment only") = Some(trap);
+    }
+
+    /// How often clients have sent something so far: of one connection that waits for its answers, its turns.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::SeqCst)
     }
 
     async fn wait_listening(&self) {
@@ -236,6 +245,7 @@ impl Way<'_> {
         match self {
             Self::Answers(lost) => lost.load(Ordering::SeqCst) || !may_pass(shared, bytes.len()),
             Self::Requests(lost) => {
+                shared.requests.fetch_add(1, Ordering::SeqCst);
                 let mut trap = shared.trap.lock().expect("held for a look only");
                 let caught = trap.take_if(|trap| {
                     bytes.windows(trap.text.len()).any(|window| window == trap.text.as_slice())

@@ -153,3 +153,33 @@ async fn a_refused_command_never_spoils_its_neighbours() {
     let free = create(db.pool(), &[command(3, 4, 1, 5, 5)], Switches::all_on(), false).await.unwrap();
     assert!(matches!(free.as_slice(), [Ok(Outcome::Created(_))]), "the key of the refused command is free");
 }
+
+/// What a duplicate costs the database against a fresh request, in turns on the wire. Fails when a known key opens a transaction.
+#[tokio::test]
+async fn a_duplicate_costs_less_than_a_third_of_the_statements() {
+    let db = Db::payment().await;
+    let url = db.url_as("payment_core");
+    let (before, after) = url.expose().rsplit_once('@').unwrap();
+    let (server, database) = after.split_once('/').unwrap();
+    let proxy = test_kit::Proxy::start(server).await;
+    let url = service_kit::config::Secret::new(format!("{before}@{}/{database}", proxy.addr()));
+    let pool = service_kit::pg::pool(&url, &service_kit::pg::PoolSettings::default(), "cost").unwrap();
+    // The first run of each kind prepares its statements.
+    for _ in 0..2 {
+        create(&pool, &[command(1, 1, 1, 5, 1)], Switches::all_on(), false).await.unwrap();
+    }
+    let cost = async |key: u8| {
+        let before = proxy.requests();
+        let mine = command(key, key, 1, 5, key);
+        let again = Create { payment: NewPayment { pay_no: number(&mine), ..mine.payment.clone() }, ..mine };
+        create(&pool, &[again], Switches::all_on(), false).await.unwrap();
+        proxy.requests() - before
+    };
+    let (fresh, duplicate) = (cost(2).await, cost(2).await);
+    assert!(duplicate * 3 < fresh, "fresh {fresh}, duplicate {duplicate}");
+}
+
+/// A number that no other call has.
+fn number(command: &Create) -> PayNo {
+    PayNo::new(2, rand::random(), command.payment.pay_no.bucket())
+}
