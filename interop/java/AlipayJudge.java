@@ -192,7 +192,8 @@ final class AlipayJudge {
       String query = one.path().contains("?") ? one.path().substring(one.path().indexOf('?') + 1) : "";
       Map<String, String> fields = fields(query + "&" + one.text());
       String label = "request " + ++count + " " + fields.get("method");
-      String key = bare("alipay-main.app.public.pem");
+      String account = APP_ID.equals(fields.get("app_id")) ? "main" : "second";
+      String key = bare("alipay-" + account + ".app.public.pem");
       World.check(LIBRARY, label, () ->
           World.that(AlipaySignature.rsaCheckV2(fields, key, "utf-8", "RSA2"), "the request verifies"));
     }

@@ -98,18 +98,22 @@ def alipay():
 
     def verify():
         # The library verifies with "the channel's" key: here that is the app's, whose requests are looked at.
-        judge = AliPay(
-            appid="2021000000000001",
-            app_notify_url=None,
-            app_private_key_string=key("alipay-main.app.private.pem"),
-            alipay_public_key_string=key("alipay-main.app.public.pem"),
-            sign_type="RSA2",
-        )
+        judges = {
+            app_id: AliPay(
+                appid=app_id,
+                app_notify_url=None,
+                app_private_key_string=key(f"alipay-{name}.app.private.pem"),
+                alipay_public_key_string=key(f"alipay-{name}.app.public.pem"),
+                sign_type="RSA2",
+            )
+            for app_id, name in {"2021000000000001": "main", "2021000000000002": "second"}.items()
+        }
         requests = [one for one in recorded(WHAT) if one["path"].startswith("/gateway.do")]
         for place, one in enumerate(requests, 1):
             fields = form(urllib.parse.urlsplit(one["path"]).query) | form(one["body"].decode())
             sign_text = fields.pop("sign")
             text = "&".join(f"{name}={value}" for name, value in sorted(fields.items()) if value)
+            judge = judges[fields["app_id"]]
             check(library, f"request {place} {fields['method']}", lambda: same(True, judge._verify(text, sign_text)))
 
     drive(library, sign, verify, create=create, query=query, paid=paid, notice=told, refund=refund,
