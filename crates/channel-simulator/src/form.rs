@@ -32,11 +32,11 @@ pub(crate) fn decoded(text: &[u8]) -> Vec<u8> {
 }
 
 /// Everything but letters, digits and `-._~*` becomes `%XX`; a blank becomes `+`.
-pub(crate) fn encoded(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        match byte {
+pub(crate) fn encoded(text: &[u8]) -> String {
+    text.iter().fold(String::with_capacity(text.len()), |mut out, byte| {
+        match *byte {
             b' ' => out.push('+'),
-            b'-' | b'.' | b'_' | b'~' | b'*' => out.push(char::from(byte)),
+            byte @ (b'-' | b'.' | b'_' | b'~' | b'*') => out.push(char::from(byte)),
             byte if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
             byte => out.push_str(&format!("%{byte:02X}")),
         }
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(pair(b"a+b=%252B%"), ("a b".to_owned(), "%2B%".to_owned()));
         assert_eq!(pair(b"empty"), ("empty".to_owned(), String::new()));
         for text in ["茶 + 100%", "a&b=c"] {
-            assert_eq!(decoded(encoded(text).as_bytes()), text.as_bytes());
+            assert_eq!(decoded(encoded(text.as_bytes()).as_bytes()), text.as_bytes());
         }
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Call {
     pub(super) method: String,
     pub(super) biz: Value,
     pub(super) notify_url: String,
+    /// Whether its notices are in GBK.
+    pub(super) gbk: bool,
 }
 
 /// An answer before it is signed.
@@ -118,6 +120,7 @@ pub(super) async fn read(simulator: &Simulator, request: Request) -> Result<Call
         Some(name) if name.eq_ignore_ascii_case(b"gbk") => GBK,
         Some(_) => return Err(refuse("40002", "isv.invalid-charset", "charset must be utf-8 or gbk")),
     };
+    let in_address = query.split(|byte| *byte == b'&').any(|pair| Pair::read(pair).name == b"charset");
     let get = |name: &str| raw(&params, name).map(|value| encoding.decode(value).0.into_owned());
     for (name, wanted) in [("sign_type", "RSA2"), ("version", "1.0")] {
         if get(name).as_deref() != Some(wanted) {
@@ -134,7 +137,13 @@ pub(super) async fn read(simulator: &Simulator, request: Request) -> Result<Call
         return Err(refuse("40002", "isv.invalid-app-id", "app_id is not known"));
     };
     let method = get("method").unwrap_or_default();
-    let mut call = Call { side, method, biz: Value::Null, notify_url: get("notify_url").unwrap_or_default() };
+    let mut call = Call {
+        side,
+        method,
+        biz: Value::Null,
+        notify_url: get("notify_url").unwrap_or_default(),
+        gbk: encoding == GBK || !in_address,
+    };
     if !call.side.app_key.verifies(&covered(&params), &get("sign").unwrap_or_default()) {
         let answer =
             Answer::refused("40002", "isv.invalid-signature", "the signature is not that of the call");

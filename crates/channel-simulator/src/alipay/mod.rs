@@ -93,6 +93,9 @@ pub(crate) struct Trade {
     /// Whether the payer has scanned or opened it; a trade begins then, and is not known before.
     pub(crate) met: bool,
     passback_params: Option<String>,
+    /// Whether notices come in GBK: the caller asked for it, or named its charset where the gateway does not look, in the form
+    /// and not in the address.
+    gbk: bool,
 }
 
 /// As Alipay writes times.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use encoding_rs::GBK;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::json;
 use time::OffsetDateTime;
@@ -22,6 +23,7 @@ use crate::refund::RefundStatus;
 pub(crate) struct Letter {
     side: Arc<Side>,
     fields: Vec<(String, String)>,
+    gbk: bool,
 }
 
 impl Letter {
@@ -29,10 +31,16 @@ impl Letter {
         let mut fields = self.fields.clone();
         fields.push(("notify_time".to_owned(), text(at)));
         fields.sort();
+        // Names are ASCII; values are signed and sent in the charset that the notice names.
+        let bytes = |value: &str| match self.gbk {
+            true => GBK.encode(value).0.into_owned(),
+            false => value.as_bytes().to_vec(),
+        };
         // The signature's kind is not signed.
-        let covered: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let covered: Vec<Vec<u8>> =
+            fields.iter().map(|(name, value)| [name.as_bytes(), b"=", &bytes(value)].concat()).collect();
         let sign = match signature {
-            Signature::Valid | Signature::Missing => self.side.key.sign(covered.join("&").as_bytes()),
+            Signature::Valid | Signature::Missing => self.side.key.sign(&covered.join(&b'&')),
             Signature::Wrong | Signature::Probe => self.side.key.sign(b"something else"),
         };
         fields.push(("sign_type".to_owned(), "RSA2".to_owned()));
@@ -40,12 +48,13 @@ impl Letter {
             fields.push(("sign".to_owned(), sign));
         }
         let pairs: Vec<String> =
-            fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+            fields.iter().map(|(name, value)| format!("{name}={}", encoded(&bytes(value)))).collect();
+        let kind = match self.gbk {
+            true => "application/x-www-form-urlencoded; charset=GBK",
+            false => "application/x-www-form-urlencoded; charset=utf-8",
+        };
         let mut headers = HeaderMap::new();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8"),
-        );
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         Sealed { headers, body: Bytes::from(pairs.join("&")) }
     }
 }
@@ -58,29 +67,11 @@ pub(crate) fn letter(
     event: Event<'_>,
     lie: Option<Lie>,
 ) -> Option<Letter> {
-    let foreign = lie == Some(Lie::ForeignAccount);
+    let gbk = matches!(&order.form, Form::Alipay(trade) if trade.gbk);
+    let mut fields = common(simulator, side, order, lie == Some(Lie::ForeignAccount));
+    fields.push(("charset".to_owned(), if gbk { "GBK" } else { "utf-8" }.to_owned()));
     let amount = yuan(order.terms.amount);
-    let mut fields: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
-    put("notify_type", "trade_status_sync");
-    put("notify_id", &simulator.book.ids().hex32());
-    put("app_id", if foreign { "2021999999999999" } else { &side.app_id });
-    put("auth_app_id", if foreign { "2021999999999999" } else { &side.app_id });
-    put("seller_id", if foreign { "2088999999999998" } else { &side.seller_id });
-    put("charset", "utf-8");
-    put("version", "1.0");
-    put("out_trade_no", &order.terms.pay_no);
-    put("subject", &order.terms.subject);
-    put("total_amount", &amount);
-    put("gmt_create", &text(order.created_at));
-    if let Some(serial) = &side.alipay_cert_sn {
-        put("alipay_cert_sn", serial);
-    }
-    if let Form::Alipay(trade) = &order.form
-        && let Some(params) = &trade.passback_params
-    {
-        put("passback_params", params);
-    }
     match event {
         Event::Paid(charge) => {
             put("trade_status", "TRADE_SUCCESS");
@@ -96,8 +87,10 @@ pub(crate) fn letter(
         }
         // The channel has no failure of its own: such a trade ends as one that was never paid.
         Event::Closed | Event::Failed => {
+            // A late one about a paid trade says what was true before the payment.
+            let closed = if order.charges.is_empty() { order.changed_at } else { order.created_at };
             put("trade_status", "TRADE_CLOSED");
-            put("gmt_close", &text(order.changed_at));
+            put("gmt_close", &text(closed));
             // A trade has its number before it is paid.
             put(
                 "trade_no",
@@ -130,7 +123,32 @@ pub(crate) fn letter(
         }
         Event::Declined => return None,
     }
-    Some(Letter { side: Arc::clone(side), fields })
+    Some(Letter { side: Arc::clone(side), fields, gbk })
+}
+
+/// What every notice says.
+fn common(simulator: &Simulator, side: &Side, order: &Order, foreign: bool) -> Vec<(String, String)> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    let mut put = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
+    put("notify_type", "trade_status_sync");
+    put("notify_id", &simulator.book.ids().hex32());
+    put("app_id", if foreign { "2021999999999999" } else { &side.app_id });
+    put("auth_app_id", if foreign { "2021999999999999" } else { &side.app_id });
+    put("seller_id", if foreign { "2088999999999998" } else { &side.seller_id });
+    put("version", "1.0");
+    put("out_trade_no", &order.terms.pay_no);
+    put("subject", &order.terms.subject);
+    put("total_amount", &yuan(order.terms.amount));
+    put("gmt_create", &text(order.created_at));
+    if let Some(serial) = &side.alipay_cert_sn {
+        put("alipay_cert_sn", serial);
+    }
+    if let Form::Alipay(trade) = &order.form
+        && let Some(params) = &trade.passback_params
+    {
+        put("passback_params", params);
+    }
+    fields
 }
 
 fn first_transaction(order: &Order) -> Option<String> {

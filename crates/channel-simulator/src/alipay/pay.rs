@@ -96,7 +96,7 @@ fn read(simulator: &Simulator, call: &Call, met: bool) -> Result<NewOrder, &'sta
     Ok(NewOrder {
         owner: call.side.owner.clone(),
         key: number.to_owned(),
-        form: Form::Alipay(Trade { met, passback_params }),
+        form: Form::Alipay(Trade { met, passback_params, gbk: call.gbk }),
         terms: Terms {
             merchant_id: String::new(),
             pay_no: number.to_owned(),

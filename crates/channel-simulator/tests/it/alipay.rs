@@ -276,6 +276,45 @@ async fn slashes_may_be_escaped_before_or_after_signing() {
     }
 }
 
+/// A charset that stands in the form alone is not seen by the gateway: notices come in GBK, and are signed so.
+#[tokio::test(flavor = "multi_thread")]
+async fn notices_of_a_charset_in_the_form_alone_are_gbk() {
+    let far = far().await;
+    let app = App { far: &far };
+    let biz = json!({ "out_trade_no": "P1", "total_amount": "1", "subject": "测试订单" });
+    let form = encoded(&app.params("alipay.trade.precreate", &biz));
+    let answer = far.http.post(format!("{}/gateway.do", far.url)).body(form).send().await.unwrap();
+    assert_eq!(app.node(&answer.text().await.unwrap())["code"], "10000");
+    far.pay("P1").await;
+    let told = far.told().await;
+    let text = std::str::from_utf8(&told[0].body).unwrap();
+    assert!(text.contains("charset=GBK") && text.contains("subject=%B2%E2%CA%D4%B6%A9%B5%A5"), "{text}");
+    let sign = decoded(text.split('&').find_map(|pair| pair.strip_prefix("sign=")).unwrap());
+    let pairs = text.split('&').filter(|pair| !pair.starts_with("sign"));
+    let mut pairs: Vec<Vec<u8>> = pairs
+        .map(|pair| pair.split_once('=').unwrap())
+        .map(|(name, value)| [name.as_bytes(), b"=", &gbk_bytes(value)].concat())
+        .collect();
+    pairs.sort();
+    assert!(app.verifies(&pairs.join(&b'&'), &sign));
+}
+
+fn gbk_bytes(value: &str) -> Vec<u8> {
+    let mut rest = value.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'%' => {
+                let digits = [rest.next().unwrap(), rest.next().unwrap()];
+                out.push(u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap());
+            }
+            b'+' => out.push(b' '),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_is_a_zip_of_gbk() {
     let far = far().await;

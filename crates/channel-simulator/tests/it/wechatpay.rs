@@ -25,16 +25,20 @@ impl<'a> Merchant<'a> {
         Self { far, serial, wanted: far.key("wechatpay-main.platform.serial") }
     }
 
-    async fn send(&self, method: Method, path: &str, body: &str) -> reqwest::Result<Response> {
+    fn authorization(&self, method: &Method, path: &str, body: &str) -> String {
         let time = Clock::system().now().unix_timestamp();
         let nonce = format!("{:032X}", rand::random::<u128>());
         let text = format!("{method}\n{path}\n{time}\n{nonce}\n{body}\n");
         let sign = rsa_sign(&self.far.key("wechatpay-main.merchant.private.pem"), text.as_bytes());
-        let authorization = format!(
+        format!(
             "WECHATPAY2-SHA256-RSA2048 mchid=\"1900000001\",nonce_str=\"{nonce}\",timestamp=\"{time}\",\
              serial_no=\"{}\",signature=\"{sign}\"",
             self.serial
-        );
+        )
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &str) -> reqwest::Result<Response> {
+        let authorization = self.authorization(&method, path, body);
         let request = self.far.http.request(method, format!("{}{path}", self.far.url));
         request
             .header("Authorization", authorization)
@@ -175,12 +179,10 @@ async fn a_call_that_does_not_verify_does_nothing() {
     let refused = merchant.send(Method::POST, "/v3/pay/transactions/native", &body).await.unwrap();
     assert_eq!(refused.status(), 401);
     merchant.serial = far.key("wechatpay-main.merchant.serial");
-    // A signature of another body.
+    // A true signature, of another body.
+    let genuine = merchant.authorization(&Method::POST, "/v3/pay/transactions/native", "{}");
     let request = far.http.post(format!("{}/v3/pay/transactions/native", far.url)).body(body);
-    let header =
-        "WECHATPAY2-SHA256-RSA2048 mchid=\"1900000001\",nonce_str=\"a\",timestamp=\"1\",serial_no=\"";
-    let header = format!("{header}{}\",signature=\"AAAA\"", merchant.serial);
-    assert_eq!(request.header("Authorization", header).send().await.unwrap().status(), 401);
+    assert_eq!(request.header("Authorization", genuine).send().await.unwrap().status(), 401);
     assert_eq!(far.book().await.totals.orders, 0);
     let h5 = merchant.call(Method::POST, "/v3/pay/transactions/h5", merchant.order("P00001")).await;
     assert_eq!(code(&h5), (400, "PARAM_ERROR"), "scene_info is wanted");
