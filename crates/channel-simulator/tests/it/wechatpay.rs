@@ -299,3 +299,40 @@ async fn certificates_and_statements_can_be_fetched() {
     assert!(lines[..3].iter().all(|line| line.split(',').count() == 27));
     assert!(lines[4].starts_with("`2,`10.00,`3.00,"), "{text}");
 }
+
+/// Notices of the caller's making: late, unsigned, or with another amount, about an order of the book.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_direct_notice_can_be_set_wrong() {
+    let far = far().await;
+    let merchant = Merchant::new(&far);
+    merchant.create("P00001").await;
+    let answers =
+        far.control("notices", json!({ "pay_no": "P00001", "amount": 7, "timestamp_offset_s": -400 })).await;
+    assert_eq!(answers["answers"][0]["status"], 200);
+    far.control("notices", json!({ "pay_no": "P00001", "signature": "MISSING", "repeats": 2 })).await;
+    let told = far.told().await;
+    assert_eq!(told.len(), 3);
+    assert!(merchant.verifies(&told[0]));
+    assert_eq!(merchant.plain(&told[0])["amount"]["total"], 7);
+    assert!(merchant.plain(&told[0])["transaction_id"].as_str().unwrap().starts_with('X'));
+    let at: i64 = told[0].header("wechatpay-timestamp").parse().unwrap();
+    assert!((390..420).contains(&(Clock::system().now().unix_timestamp() - at)));
+    assert_eq!((told[1].header("wechatpay-signature"), &told[1].body), ("", &told[2].body));
+    assert_eq!(far.book().await.totals.charges, 0, "a direct notice charges nobody");
+}
+
+/// A refund that is made at the channel itself is told like any other, under a number that is not ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refund_made_at_the_channel_is_told_too() {
+    let far = far().await;
+    let merchant = Merchant::new(&far);
+    merchant.create("P00001").await;
+    far.pay("P00001").await;
+    far.told().await;
+    far.forget();
+    let refund = far.control("orders/P00001/refund", json!({ "amount": 400 })).await;
+    let told = far.told().await;
+    let plain = merchant.plain(&told[0]);
+    assert_eq!((&plain["out_refund_no"], &plain["amount"]["refund"]), (&refund["refund_no"], &json!(400)));
+    assert_eq!(merchant.query("P00001").await.1["trade_state"], "REFUND");
+}
