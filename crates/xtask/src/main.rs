@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of the terminal speaks there")]
 
 mod docs;
+mod guards;
 mod prepare;
 mod proto;
 mod rust;
@@ -29,6 +30,12 @@ enum Chore {
     Tidy,
     /// Write the documents that are made from code.
     Docs,
+    /// Take each guard away in turn: the test that is there for it must then fail.
+    Guards {
+        /// Only those with this text in their name, file or test.
+        #[arg(default_value = "")]
+        filter: String,
+    },
     /// Describe the checked queries anew, so that a build needs no database.
     SqlxPrepare {
         /// Compare with what is there instead of writing it.
@@ -56,6 +63,10 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
                 println!("written: {path}");
             }
             Ok(ExitCode::SUCCESS)
+        }
+        Chore::Guards { filter } => {
+            let bad = guards::run(&workspace, &filter, |line| println!("{line}"))?;
+            Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Chore::SqlxPrepare { check, database_url } => {
             let differences = prepare::run(&workspace, &database_url, check)?;

@@ -5,6 +5,7 @@ mod constraints;
 mod crates;
 mod gates;
 mod generated;
+mod guards;
 mod layers;
 mod links;
 mod metrics;
@@ -49,6 +50,7 @@ pub(crate) fn findings(workspace: &Workspace) -> Vec<Finding> {
         constraints::check,
         runbooks::check,
         gates::check,
+        guards::check,
         openings::check,
         links::check,
         metrics::check,
