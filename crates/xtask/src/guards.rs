@@ -215,7 +215,7 @@ impl<'a> Bench<'a> {
         let Some(first) = like.first() else { return Ok(Vec::new()) };
         let removed = Removed::new(self.workspace, first)?;
         let started = Instant::now();
-        let built = self.build(&first.test, &first.programs, &first.fails).await?;
+        let built = self.build(&first.test, &first.programs, &first.name).await?;
         let mut verdicts = Vec::new();
         for guard in like {
             let verdict = if built == End::Bad {
@@ -223,7 +223,7 @@ impl<'a> Bench<'a> {
             } else if !green.contains(&(guard.test.clone(), guard.fails.clone())) {
                 Verdict::NeverPasses
             } else {
-                let log = self.log(&guard.fails);
+                let log = self.log(&format!("{} {}", guard.fails, guard.name));
                 match self.test(&guard.test, [guard.fails.as_str(), "--exact"], &log).await? {
                     End::Good => Verdict::StillPasses,
                     End::Bad => Verdict::Fails,
@@ -237,7 +237,8 @@ impl<'a> Bench<'a> {
 
     /// Where a command's words go.
     fn log(&self, name: &str) -> PathBuf {
-        self.logs.join(format!("{}.log", name.replace("::", ".")))
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+        self.logs.join(format!("{}.log", name.chars().map(plain).collect::<String>()))
     }
 
     async fn build(&mut self, test: &str, programs: &[String], name: &str) -> anyhow::Result<End> {
