@@ -77,8 +77,8 @@ async fn a_lease_that_is_forgotten_is_told_to_its_owner() {
     tokio::time::timeout(Duration::from_secs(10), lease.lost()).await.unwrap();
 }
 
-/// Redis down, and Redis that hangs: the gate stands open within a bounded wait. Fails when the wait for an answer has no
-/// limit, or when an error refuses the caller.
+/// Redis down, and Redis that hangs: the gate stands open within a bounded wait. Fails when an error refuses the caller, or when
+/// both waits are long (`ANSWER_MAX`): the one of the pool and the one around it. Either alone holds.
 #[tokio::test]
 async fn without_redis_the_gate_stands_open() {
     let mut redis = PrivateRedis::start().await;
