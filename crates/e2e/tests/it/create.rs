@@ -1,5 +1,6 @@
 //! Many calls for one purchase: one row, one order at the channel, one answer.
 
+use contract::core::payment_core_client::PaymentCoreClient;
 use contract::order::{CreatePaymentRequest, CreatePaymentResponse};
 use contract::reason::{Reason, of_status};
 use e2e::{Stack, Wish, count, request};
@@ -40,7 +41,7 @@ async fn charged_once(stack: &Stack, pay_no: &str) {
     assert_eq!(book.orders[0].pay_no, pay_no);
 }
 
-/// Fails without G4 and G5 together (their switches and constraints off); G2 and G3 only make it quiet.
+/// Fails without G4 and G5 together, when neither keys nor orders are unique; G2 and G3 only make it quiet.
 #[tokio::test(flavor = "multi_thread")]
 async fn identical_calls_over_two_copies_make_one_payment() {
     let stack = Stack::start(Wish { order_apis: 2, ..Wish::default() }).await;
@@ -49,7 +50,7 @@ async fn identical_calls_over_two_copies_make_one_payment() {
     charged_once(&stack, &pay_no).await;
 }
 
-/// Two devices, each with a key of its own. Fails without `uk_order_attempt`.
+/// Two devices, each with a key of its own. Fails without `uk_order_attempt` and `uk_order_live` together; either alone holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_devices_with_two_keys_make_one_payment() {
     let stack = Stack::start(Wish { order_apis: 2, ..Wish::default() }).await;
@@ -70,7 +71,7 @@ async fn without_redis_nothing_changes() {
     charged_once(&stack, &pay_no).await;
 }
 
-/// The lease says yes to everyone. Fails when the core relies on it.
+/// The lease says yes to everyone. Fails when the core relies on it, that is, without G4 and G5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_always_says_yes_changes_nothing() {
     let wish = Wish { order_apis: 2, gates_off: vec![Gate::G3], ..Wish::default() };
@@ -80,7 +81,8 @@ async fn a_lease_that_always_says_yes_changes_nothing() {
     charged_once(&stack, &pay_no).await;
 }
 
-/// Key, flight and lease all open, two devices: the database alone. Fails without G4 and G5.
+/// Key, flight and lease all open, two devices: the database alone. Fails without G5, that is, without `uk_order_attempt` and
+/// `uk_order_live`.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_database_alone_still_makes_one_payment() {
     let wish = Wish { order_apis: 2, gates_off: vec![Gate::G1, Gate::G2, Gate::G3], ..Wish::default() };
@@ -112,27 +114,36 @@ async fn two_attempts_of_one_order_never_live_together() {
     assert_eq!(count(stack.payments(), "SELECT COUNT(*) FROM payment").await, 10);
 }
 
-/// A caller whose deadline is over before the channel answers: its work goes on, and the same key finds one payment.
-/// Fails when the work is tied to the caller's connection.
+/// Callers of order-api and of the core whose deadline is over before the channel answers: the work goes on, and the same key
+/// finds one payment. No job helps, since none looks within ten minutes. Fails when the dispatch is tied to the core's caller;
+/// the flight of order-api alone would save its own callers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_goes_away_leaves_one_whole_payment() {
-    let stack = Stack::start(Wish::default()).await;
+    let stack = Stack::start(Wish { first_look_s: 600, ..Wish::default() }).await;
     let plan = channel_simulator::Plan {
         create: channel_simulator::CreateFaults { delay_ms: [300, 300], ..Default::default() },
         ..Default::default()
     };
     stack.simulator.plan(&plan).await;
-    let request = request(merchant().as_str(), "O1", &unique("key"));
-    let mut hasty = tonic::Request::new(request.clone());
-    hasty.set_timeout(std::time::Duration::from_millis(60));
-    let told = stack.caller().client().create_payment(hasty).await;
-    if let Ok(response) = &told {
-        assert!(response.get_ref().payment.as_ref().unwrap().credential.is_none());
+    let core = service_kit::grpc::channel(&stack.core_url()).unwrap();
+    let (merchant, mut core) = (merchant(), PaymentCoreClient::new(core));
+    for (orders, order) in [(1, "by-order-api"), (2, "by-the-core")] {
+        let request = request(merchant.as_str(), order, &unique("key"));
+        let mut hasty = tonic::Request::new(request.clone());
+        hasty.set_timeout(std::time::Duration::from_millis(60));
+        let told = match orders {
+            1 => stack.caller().client().create_payment(hasty).await,
+            _ => core.create_payment(hasty).await,
+        };
+        if let Ok(response) = &told {
+            assert!(response.get_ref().payment.as_ref().unwrap().credential.is_none());
+        }
+        let payment = stack.caller().pay(&request).await;
+        test_kit::wait_for("the channel's answer to be stored", || async {
+            stack.caller().get(&payment.merchant_id, &payment.pay_no).await.credential.is_some()
+        })
+        .await;
+        assert_eq!(count(stack.payments(), "SELECT COUNT(*) FROM payment").await, orders);
+        assert_eq!(stack.simulator.book().await.totals.orders, u64::try_from(orders).unwrap());
     }
-    let payment = stack.caller().pay(&request).await;
-    test_kit::wait_for("the channel's answer to be stored", || async {
-        stack.caller().get(&payment.merchant_id, &payment.pay_no).await.credential.is_some()
-    })
-    .await;
-    charged_once(&stack, &payment.pay_no).await;
 }
