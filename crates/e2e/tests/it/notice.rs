@@ -37,11 +37,17 @@ fn statuses(answers: &[Received]) -> Vec<u16> {
     answers.iter().filter_map(|answer| answer.status).collect()
 }
 
-/// Twenty copies at once. Fails without the compare-and-set's `WHERE`, and without the business state's check.
+/// Twenty copies at once: the payment moves once. Fails when the compare-and-set is blind (the unique keys of event and
+/// evidence then still hold the rest), and without the business state's check.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_twenty_times_in_parallel_has_one_effect() {
     let stack = Stack::start(Wish { books: true, ..Wish::default() }).await;
     let payment = begun(&stack).await;
+    let before = wait_for("the channel's answer to be stored", || async {
+        let now = stack.caller().get(&payment.merchant_id, &payment.pay_no).await;
+        now.credential.is_some().then_some(now.version)
+    })
+    .await;
     for fresh_nonces in [false, true] {
         let notice = DirectNotice {
             channel_txn_id: Some("T1".into()),
@@ -54,7 +60,8 @@ async fn a_notice_twenty_times_in_parallel_has_one_effect() {
         let told = statuses(&answers);
         assert!(told.len() == 20 && told.iter().all(|status| (200..300).contains(status)), "{answers:?}");
     }
-    assert_eq!(state(&stack, &payment).await, PaymentState::Success);
+    let after = stack.caller().get(&payment.merchant_id, &payment.pay_no).await;
+    assert_eq!((after.state(), after.version), (PaymentState::Success, before + 1));
     assert_eq!(count(stack.payments(), "SELECT COUNT(*) FROM callback_log").await, 1);
     assert_eq!(
         count(stack.payments(), "SELECT COUNT(*) FROM payment_event WHERE type = 'PAY_SUCCEEDED'").await,
@@ -186,7 +193,8 @@ async fn money_that_nobody_wanted_is_booked_once() {
     assert_eq!(audit::audit(stack.payments(), stack.books()).await.unwrap(), []);
 }
 
-/// A late *closed* after *paid* changes nothing; the channel hears success. Fails when the compare-and-set is blind.
+/// A late *closed* after *paid* changes nothing; the channel hears success. Fails when a late word is judged as a move: then the
+/// compare-and-set passes it, and `tr_terminal_state` refuses it. (Words at one instant: `settle_test.rs`.)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_closed_never_undoes_paid() {
     let stack = Stack::start(Wish::default()).await;
@@ -201,8 +209,8 @@ async fn a_late_closed_never_undoes_paid() {
     assert_eq!((after.state(), after.version), (PaymentState::Success, version));
 }
 
-/// A notice for an unknown number is refused, kept, and applied by the job once the payment exists. Fails when orphans
-/// are answered with success or forgotten.
+/// A notice for an unknown number is refused and kept. Fails when orphans are answered with success or forgotten. (That they
+/// are applied later: `jobs.rs`.)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_for_nobody_is_refused_and_kept() {
     let stack = Stack::start(Wish::default()).await;
