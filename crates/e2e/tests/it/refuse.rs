@@ -55,7 +55,7 @@ async fn a_key_used_for_another_amount_is_refused_and_writes_nothing() {
     assert_eq!(again.payment.unwrap().pay_no, payment.pay_no);
 }
 
-/// Fails when a key is trimmed, folded, defaulted or not required.
+/// Fails when a key is trimmed, folded or defaulted, or when a weak one is taken.
 #[tokio::test(flavor = "multi_thread")]
 async fn weak_keys_are_refused() {
     let stack = Stack::start(Wish::default()).await;
@@ -74,9 +74,14 @@ async fn weak_keys_are_refused() {
         assert_eq!(fields(&status), ["idempotency_key"]);
     }
     assert_eq!(rows(&stack).await, 0);
+    // Byte by byte: each of these is a key of its own.
+    for (n, key) in ["k1", " k1", "k1 ", "K1"].into_iter().enumerate() {
+        let answer = stack.caller().create(request(merchant.as_str(), &format!("O{n}"), key)).await.unwrap();
+        assert_eq!(answer.disposition(), Disposition::Created, "{key:?}");
+    }
 }
 
-/// Fails when a check is left out.
+/// Fails when a check is left out, of a field's form or of its account.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_fields_are_named() {
     let stack = Stack::start(Wish::default()).await;
@@ -121,7 +126,8 @@ async fn merchants_do_not_meet() {
     assert_eq!(found.pay_no, theirs.pay_no);
 }
 
-/// `validate_only` runs every check and writes nothing; a refused request leaves its key free.
+/// `validate_only` runs every check and writes nothing; a refused request leaves its key free. Fails when validation is
+/// committed, or when a refused request's key is not forgotten.
 #[tokio::test(flavor = "multi_thread")]
 async fn validation_alone_writes_nothing_and_a_refusal_frees_the_key() {
     let stack = Stack::start(Wish::default()).await;
