@@ -7,8 +7,8 @@ use e2e::{Stack, Wish, count, request};
 use futures::future::join_all;
 use test_kit::{merchant, wait_for};
 
-/// Debits equal credits whenever anyone looks, while entries are being written. Fails without the trigger and the balanced
-/// type, or when a batch commits half of an entry.
+/// Debits equal credits whenever anyone looks, while entries are being written, and finance reads the same. Fails when totals
+/// do not move with their entries. (That no unbalanced entry is written: `posting.rs` and `immutable.rs` of the ledger.)
 #[tokio::test(flavor = "multi_thread")]
 async fn books_balance_at_every_moment_and_finance_reads_them() {
     let stack = Stack::start(Wish { books: true, ..Wish::default() }).await;

@@ -54,7 +54,8 @@ async fn a_key_in_use_for_another_body_is_refused_before_in_progress() {
     assert_eq!(stack.callers[1].pay(&first).await.pay_no, payment.pay_no);
 }
 
-/// Response metadata tells a repeat, when the key was first seen, and until when it is known.
+/// Response metadata tells a repeat, when the key was first seen, and until when it is known. Fails when order-api does not
+/// pass it on.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_tell_about_the_key() {
     let stack = Stack::start(Wish::default()).await;

@@ -220,8 +220,8 @@ const POINTS: [&str; 13] = [
     "after_result",
 ];
 
-/// Dies at every point of a refund's way in turn. Fails when receipt and refund part, when the channel is called before
-/// `SUBMITTED` is committed and remembered, or when a refund is sent under a new number.
+/// Dies at every point of a refund's way in turn. Fails when receipt and refund part, or when a refund is sent under a new
+/// number. (A call before `SUBMITTED` is committed would be repeated under the one number, which makes no second refund.)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_core_that_dies_anywhere_sends_the_money_back_once() {
     stream::iter(POINTS).for_each_concurrent(4, dies_at).await;
