@@ -273,6 +273,8 @@ impl<'a> Bench<'a> {
     ) -> anyhow::Result<End> {
         let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut cargo = Command::from(self.workspace.cargo());
+        // A failing property test would leave its case in the tree.
+        cargo.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
         cargo.args(arguments).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).process_group(0);
         let mut child = cargo.spawn().context("cargo cannot be run")?;
         let interrupted = tokio::select! {
