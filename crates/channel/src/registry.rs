@@ -12,7 +12,7 @@ use service_kit::Clock;
 use crate::accounts::{Account, Accounts, Protocol};
 use crate::guard::Guard;
 use crate::port::{ChannelClient, NoticeReader};
-use crate::{generic, wechatpay};
+use crate::{generic, stripe, wechatpay};
 
 /// Idle connections that are kept to one channel: as many as a busy minute uses, so that no payment waits for a handshake.
 const IDLE_CONNECTIONS_MAX: usize = 64;
@@ -102,7 +102,10 @@ pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) ->
                 Arc::new(generic::Client::new(Arc::clone(&account), http.clone(), limit, clock.clone()))
             }
             Protocol::WechatPay(settings) => Arc::new(wire.client(&account, settings)),
-            Protocol::Alipay(_) | Protocol::Stripe(_) => return None,
+            Protocol::Stripe(settings) => {
+                Arc::new(stripe::Client::new(&account, settings, http.clone(), limit, clock.clone()))
+            }
+            Protocol::Alipay(_) => return None,
         };
         Some(Arc::new(Guard::new(client, &account, limit)))
     })
@@ -119,7 +122,8 @@ pub fn readers(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) ->
     each::<dyn NoticeReader>(accounts, |account| match account.protocol() {
         Protocol::Generic { .. } => Some(Arc::new(generic::Reader::new(account))),
         Protocol::WechatPay(settings) => Some(Arc::new(wire.reader(&account, settings))),
-        Protocol::Alipay(_) | Protocol::Stripe(_) => None,
+        Protocol::Stripe(settings) => Some(Arc::new(stripe::Reader::new(settings))),
+        Protocol::Alipay(_) => None,
     })
 }
 

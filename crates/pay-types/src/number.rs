@@ -45,6 +45,13 @@ macro_rules! number {
             pub fn bucket(&self) -> Bucket {
                 self.0.get(27..).and_then(Bucket::from_crockford).expect("checked by the constructor")
             }
+
+            /// When the number was made, Unix milliseconds.
+            #[must_use]
+            pub fn made_at_ms(&self) -> u64 {
+                let ulid = self.0.get(1..27).and_then(crockford::decode).expect("checked by the constructor");
+                u64::try_from(ulid >> 80).expect("at most 48 bits are left")
+            }
         }
 
         impl FromStr for $name {
@@ -102,6 +109,7 @@ mod tests {
             prop_assert!(number.as_str().bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()));
             let back: PayNo = number.as_str().parse().unwrap();
             prop_assert_eq!(back.bucket(), bucket);
+            prop_assert_eq!(back.made_at_ms(), ms);
             prop_assert_eq!(back, number);
         }
 

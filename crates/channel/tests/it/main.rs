@@ -8,6 +8,8 @@ mod guard;
 #[cfg(test)]
 mod mutation;
 #[cfg(test)]
+mod stripe;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod vector;
