@@ -312,7 +312,7 @@ proptest! {
             ("charge.refunded", charge()),
         ].into_iter().nth(which).unwrap();
         let names: Vec<String> = object.as_object().unwrap().keys().cloned().collect();
-        let value = serde_json::from_str::<Value>(&value).unwrap_or_else(|_| Value::String(value));
+        let value = serde_json::from_str::<Value>(&value).unwrap_or(Value::String(value));
         object[field.get(&names)] = value;
         if let Ok(notice) = read(&event(kind, object)) {
             let whole = notice.amount.is_some() && notice.occurred_at.is_some();
@@ -323,6 +323,7 @@ proptest! {
 
     #[test]
     fn any_header_is_refused_without_panic(header in "[ -~]{0,200}|t=[0-9]{0,15}(,v[01]=[0-9a-f]{0,70}){0,4}") {
-        prop_assert!(READER.read(&raw(&header, b"{}"), now()).is_err());
+        let read = READER.read(&raw(&header, b"{}"), now());
+        prop_assert!(read.is_err());
     }
 }
