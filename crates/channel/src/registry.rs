@@ -12,7 +12,7 @@ use service_kit::Clock;
 use crate::accounts::{Account, Accounts, Protocol};
 use crate::guard::Guard;
 use crate::port::{ChannelClient, NoticeReader};
-use crate::{generic, stripe, wechatpay};
+use crate::{alipay, generic, stripe, wechatpay};
 
 /// Idle connections that are kept to one channel: as many as a busy minute uses, so that no payment waits for a handshake.
 const IDLE_CONNECTIONS_MAX: usize = 64;
@@ -49,10 +49,6 @@ fn connect_ms_max() -> u64 {
 /// Why the adapters could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error(
-        "account {account}: this build has no adapter for channel {channel}; take the account out of the channels file"
-    )]
-    NoAdapter { channel: ChannelCode, account: ChannelAccount },
     #[error("the HTTP client for channels cannot be built")]
     Http(#[from] reqwest::Error),
 }
@@ -91,12 +87,12 @@ impl<T: ?Sized> fmt::Debug for ByAccount<T> {
 /// A client for each account, each behind its guard, all over one HTTP client: connections are shared and kept.
 ///
 /// # Errors
-/// [`Error::NoAdapter`] for a channel that this build does not speak; [`Error::Http`].
+/// [`Error::Http`]
 pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) -> Result<Clients, Error> {
     let http = http_client(settings)?;
     let limit = Duration::from_millis(settings.call_ms_max);
     let wire = wechatpay::Wire { http: http.clone(), limit, clock: clock.clone() };
-    each::<dyn ChannelClient>(accounts, |account| {
+    Ok(each::<dyn ChannelClient>(accounts, |account| {
         let client: Arc<dyn ChannelClient> = match account.protocol() {
             Protocol::Generic { .. } => {
                 Arc::new(generic::Client::new(Arc::clone(&account), http.clone(), limit, clock.clone()))
@@ -105,43 +101,35 @@ pub fn clients(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) ->
             Protocol::Stripe(settings) => {
                 Arc::new(stripe::Client::new(&account, settings, http.clone(), limit, clock.clone()))
             }
-            Protocol::Alipay(_) => return None,
+            Protocol::Alipay(settings) => {
+                Arc::new(alipay::Client::new(&account, settings, http.clone(), limit, clock.clone()))
+            }
         };
-        Some(Arc::new(Guard::new(client, &account, limit)))
-    })
+        Arc::new(Guard::new(client, &account, limit))
+    }))
 }
 
 /// A reader of notices for each account.
 ///
 /// # Errors
-/// [`Error::NoAdapter`] for a channel that this build does not speak; [`Error::Http`].
+/// [`Error::Http`]
 pub fn readers(accounts: &Accounts, settings: &ClientSettings, clock: &Clock) -> Result<Readers, Error> {
     // Readers fetch a channel's new keys, and nothing else.
     let limit = Duration::from_millis(settings.call_ms_max);
     let wire = wechatpay::Wire { http: http_client(settings)?, limit, clock: clock.clone() };
-    each::<dyn NoticeReader>(accounts, |account| match account.protocol() {
-        Protocol::Generic { .. } => Some(Arc::new(generic::Reader::new(account))),
-        Protocol::WechatPay(settings) => Some(Arc::new(wire.reader(&account, settings))),
-        Protocol::Stripe(settings) => Some(Arc::new(stripe::Reader::new(settings))),
-        Protocol::Alipay(_) => None,
-    })
+    Ok(each::<dyn NoticeReader>(accounts, |account| match account.protocol() {
+        Protocol::Generic { .. } => Arc::new(generic::Reader::new(account)),
+        Protocol::WechatPay(settings) => Arc::new(wire.reader(&account, settings)),
+        Protocol::Stripe(settings) => Arc::new(stripe::Reader::new(settings)),
+        Protocol::Alipay(settings) => Arc::new(alipay::Reader::new(settings)),
+    }))
 }
 
-fn each<T: ?Sized>(
-    accounts: &Accounts,
-    adapter: impl Fn(Arc<Account>) -> Option<Arc<T>>,
-) -> Result<ByAccount<T>, Error> {
-    accounts
+fn each<T: ?Sized>(accounts: &Accounts, adapter: impl Fn(Arc<Account>) -> Arc<T>) -> ByAccount<T> {
+    let adapters = accounts
         .iter()
-        .map(|account| {
-            let key = (account.channel(), account.account().clone());
-            match adapter(Arc::clone(account)) {
-                Some(adapter) => Ok((key, adapter)),
-                None => Err(Error::NoAdapter { channel: key.0, account: key.1 }),
-            }
-        })
-        .collect::<Result<_, _>>()
-        .map(ByAccount)
+        .map(|account| ((account.channel(), account.account().clone()), adapter(Arc::clone(account))));
+    ByAccount(adapters.collect())
 }
 
 fn http_client(settings: &ClientSettings) -> Result<reqwest::Client, reqwest::Error> {
@@ -155,27 +143,4 @@ fn http_client(settings: &ClientSettings) -> Result<reqwest::Client, reqwest::Er
         .tcp_nodelay(true)
         .user_agent("oncepay")
         .build()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_account_without_an_adapter_stops_the_start() {
-        let accounts = Accounts::parse(
-            r#"
-[[account]]
-channel = "alipay"
-account = "main"
-base_url = "https://openapi.alipay.com"
-notify_url = "https://pay.example/v1/callbacks/alipay/main"
-[account.alipay]
-"#,
-        )
-        .unwrap();
-        let error = readers(&accounts, &ClientSettings::default(), &Clock::system()).unwrap_err().to_string();
-        assert!(error.contains("alipay") && error.contains("main"), "{error}");
-        assert!(clients(&accounts, &ClientSettings::default(), &Clock::system()).is_err());
-    }
 }

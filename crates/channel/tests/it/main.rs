@@ -2,6 +2,8 @@
 //! of answer ends.
 
 #[cfg(test)]
+mod alipay;
+#[cfg(test)]
 mod call;
 #[cfg(test)]
 mod guard;
