@@ -23,7 +23,7 @@ pub(crate) async fn query(channels: &Channels, payment: &Payment) -> Result<(), 
     }
 }
 
-/// Closes at the channel; only its confirmation closes the payment here.
+/// Closes at the channel; only its confirmation closes the payment here. Where the close brings no word, the order is asked about.
 pub(crate) async fn close(channels: &Channels, payment: &Payment) -> Result<(), Error> {
     let Some(client) = channels.clients.get(payment.channel, &payment.channel_account) else { return Ok(()) };
     match client.close(&find(payment)).await {
@@ -36,7 +36,8 @@ pub(crate) async fn close(channels: &Channels, payment: &Payment) -> Result<(), 
         }
         other @ (Outcome::Rejected { .. } | Outcome::RetryLater { .. } | Outcome::Unknown { .. }) => {
             tracing::info!(pay.no = %payment.pay_no, outcome = other.label(), "a close brought no word");
-            Ok(())
+            // Some channels refuse to close what is paid, and leave it to a query to tell so.
+            query(channels, payment).await
         }
     }
 }
