@@ -48,14 +48,28 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// A port of the loopback address on which nobody listens now.
+/// Ports that tests take: below those from which a system gives a port to each connection that goes out, so that no
+/// connection sits on a port between its choice here and its service's bind; and above those of the local stacks.
+const PORTS: std::ops::Range<u16> = 10_000..14_000;
+
+/// A port of the loopback address on which nobody listens now, and that no other call of this process was given lately.
 ///
 /// # Panics
 /// When the machine has none.
 #[must_use]
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port is free");
-    listener.local_addr().expect("a bound listener has an address").port()
+    // Each process begins at another place.
+    static NEXT: std::sync::LazyLock<std::sync::atomic::AtomicU16> =
+        std::sync::LazyLock::new(|| rand::random::<u16>().into());
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let count = PORTS.end.saturating_sub(PORTS.start);
+    (0..count)
+        .map(|_| {
+            let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            PORTS.start.saturating_add(next.checked_rem(count).unwrap_or(0))
+        })
+        .find(is_free)
+        .expect("a loopback port is free")
 }
 
 #[cfg(test)]

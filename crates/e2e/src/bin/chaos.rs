@@ -29,6 +29,9 @@ struct Arguments {
     /// Runs of each kill point.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
+    /// Only the kill points whose names hold this, for example `.refund`.
+    #[arg(long, default_value = "")]
+    only: String,
     /// Kill points at one time.
     #[arg(long, default_value_t = 4)]
     at_once: usize,
@@ -43,7 +46,8 @@ async fn main() -> ExitCode {
     }
     let good = if arguments.kill_points {
         println!("every kill point, {} runs each, seed {} · 逐点断电", arguments.rounds, arguments.seed);
-        let reports = kill_points::run(arguments.seed, arguments.rounds, arguments.at_once).await;
+        let reports =
+            kill_points::run(arguments.seed, arguments.rounds, arguments.at_once, &arguments.only).await;
         kill_points::print(&reports)
     } else {
         println!("chaos for {} s, seed {} · 混沌", arguments.seconds, arguments.seed);

@@ -127,9 +127,12 @@ pub struct PointReport {
     pub findings: Vec<String>,
 }
 
-/// Runs every point so many rounds, several points at one time.
-pub async fn run(seed: u64, rounds: u32, at_once: usize) -> Vec<PointReport> {
-    let points = POINTS.iter().flat_map(|(service, points)| points.iter().map(|point| (*service, *point)));
+/// Runs every point whose name holds `only` so many rounds, several points at one time.
+pub async fn run(seed: u64, rounds: u32, at_once: usize, only: &str) -> Vec<PointReport> {
+    let points = POINTS
+        .iter()
+        .flat_map(|(service, points)| points.iter().map(|point| (*service, *point)))
+        .filter(|(_, point)| point.contains(only));
     let runs = (0_u64..).zip(points).map(|(number, (service, point))| {
         let seed = seed.wrapping_add(number.wrapping_mul(u64::from(u16::MAX)));
         async move {

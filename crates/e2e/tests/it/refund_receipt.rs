@@ -236,4 +236,6 @@ async fn dies_at(point: &str) {
     stack.restart_core_process().await;
     wait_refund(&stack, "SUCCESS", point).await;
     went_back_once(&stack, point).await;
+    // Databases are dropped by waiting: not on a thread that the other points need.
+    tokio::task::spawn_blocking(move || drop(stack)).await.unwrap();
 }
