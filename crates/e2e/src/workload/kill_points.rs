@@ -239,7 +239,7 @@ async fn play(world: &World, service: Service, point: &str, seed: u64) -> Round 
     // The clients come back with their stored keys, and the buyers pay what is still open.
     join_all(requests.iter().map(|request| until_answered(world, &shadow, request))).await;
     holds_within(DEATH_MAX, async || {
-        world.decide_refunds(&mut rng).await;
+        world.decide_refunds(&mut rng, 2).await;
         let waiting = "SELECT COUNT(*) FROM refund WHERE approval = 'WAITING'";
         count(world.payments(), waiting).await == 0
     })
@@ -296,7 +296,8 @@ async fn give_back(
     let ask = refund_request(&payment, amount.checked_div(2).unwrap_or(1), &format!("Q{}", request.order_no));
     let calls = [0, 1, 0].map(|copy| ops::refund::give_back(world, shadow, &ask, copy));
     join_all(calls).await;
-    world.decide_refunds(rng).await;
+    // A point of turning down is met by turning down.
+    world.decide_refunds(rng, if point.ends_with("after_release") { 0 } else { 2 }).await;
     if point == "payment_core.refund.after_return" {
         bounce(world, pay_no).await;
     }
